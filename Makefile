@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What a person types. The module itself is described in Kbuild, which the kernel's own build reads.
+
+# The kernel to build for; KDIR names its headers directly.
+KVER ?= $(shell uname -r)
+KDIR ?= /lib/modules/$(KVER)/build
+# Where provider and tools are built.
+O ?= $(CURDIR)/build
+DESTDIR ?=
+
+version := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
+multiarch = $(shell dpkg-architecture -qDEB_HOST_MULTIARCH 2> /dev/null || gcc -print-multiarch)
+source_dir = $(DESTDIR)/usr/src/ziw-$(version)
+provider_dir = $(DESTDIR)/usr/lib/$(multiarch)/libibverbs
+driver_dir = $(DESTDIR)/etc/libibverbs.d
+man_dir = $(DESTDIR)/usr/share/man
+
+# $(call refuse,WORDS): end in one line that says what is missing and how to mend it.
+refuse = { echo "ziw: $(1)" >&2; exit 1; }
+
+.PHONY: modules provider tools install uninstall demo check lint shell clean help \
+	need-headers need-root need-dkms
+
+modules: need-headers ## build ziw.ko for the running kernel, or for KVER=release or KDIR=headers
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+
+provider: ## build the provider for the installed rdma-core, into build/provider
+	provider/build $(O)/provider
+
+tools: ## build the tools, into build/tools
+	tools/build $(O)/tools
+
+install: need-root need-dkms need-headers provider ## install the module (DKMS), the provider and the man pages
+	install -d $(source_dir) $(provider_dir) $(driver_dir) $(man_dir)/man7
+	cp -R --parents Kbuild dkms.conf COPYING $$(find kernel uapi -name '*.[ch]') $(source_dir)/
+	install -m 644 $(O)/provider/libziw-rdmav*.so $(provider_dir)/
+	install -m 644 $(O)/provider/ziw.driver $(driver_dir)/
+	install -m 644 provider/man/*.7 $(man_dir)/man7/
+	dkms install --force ziw/$(version) -k $(KVER)
+
+uninstall: need-root ## remove what install put there
+	if dkms status -m ziw -v $(version) | grep -q .; then dkms remove ziw/$(version) --all; fi
+	rm -rf $(source_dir)
+	rm -f $(provider_dir)/libziw-rdmav*.so $(driver_dir)/ziw.driver $(man_dir)/man7/ziw.7
+
+demo: need-root ## two hosts in a virtual machine exchange RDMA traffic; installs what it needs
+	selftests/vm/run --kernel 6.12 -- selftests/demo
+
+check: need-root ## run all tests, in virtual machines; installs what it needs
+	selftests/check
+
+lint: need-root ## checkpatch, sparse, clang-format, shellcheck; installs what it needs
+	selftests/lint
+
+shell: need-root ## a shell in a virtual machine that has the module and the provider
+	selftests/vm/run --kernel 6.12 --shell
+
+clean: ## remove what the targets above built here (the test machines' cache stays)
+	rm -rf $(O)
+	find . -path ./.git -prune -o \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
+		-o -name '.*.cmd' -o -name '*.o.d' \) -type f -exec rm -f {} +
+	rm -f Module.symvers modules.order
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+
+need-headers:
+	@test -e $(KDIR)/Makefile || \
+		$(call refuse,no headers for kernel $(KVER) in $(KDIR): apt-get install linux-headers-$(KVER))
+
+need-root:
+	@test "$$(id -u)" = 0 || \
+		$(call refuse,must be root: sudo -E make $(MAKECMDGOALS))
+
+need-dkms:
+	@command -v dkms > /dev/null || \
+		$(call refuse,DKMS is missing: apt-get install dkms)

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef ZIW_BATCH_H
+#define ZIW_BATCH_H
+
+#include "conn.h"
+
+/**
+ * struct ziw_fpdu - an FPDU under construction
+ * @batch: where it goes
+ * @crc_on: compute the CRC
+ * @crc: so far
+ * @ulpdu: length of its ULPDU
+ * @start_num: fragments in the batch before it
+ * @start_len: length of the last of these, which may have grown since
+ * @start_bytes: bytes in the batch before it
+ */
+struct ziw_fpdu {
+	struct ziw_batch	*batch;
+	bool			crc_on;
+	u32			crc;
+	unsigned int		ulpdu;
+	unsigned int		start_num;
+	unsigned int		start_len;
+	unsigned int		start_bytes;
+};
+
+void *ziw_arena_get(unsigned int min, unsigned int want, unsigned int *len,
+		    struct page **page, unsigned int *off);
+void ziw_arena_commit(unsigned int len);
+
+bool ziw_batch_has_room(const struct ziw_batch *batch, unsigned int payload,
+			unsigned int pieces);
+int ziw_fpdu_begin(struct ziw_fpdu *fpdu, struct ziw_batch *batch, bool crc_on,
+		   const struct ziw_ddp_hdr *hdr, unsigned int payload);
+int ziw_fpdu_add(struct ziw_fpdu *fpdu, const void *data, unsigned int len);
+int ziw_fpdu_splice(struct ziw_fpdu *fpdu, const void *data, unsigned int len,
+		    bool *spliced);
+int ziw_fpdu_end(struct ziw_fpdu *fpdu);
+void ziw_fpdu_cancel(struct ziw_fpdu *fpdu);
+
+#endif /* ZIW_BATCH_H */

@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: GPL-2.0
+/* iw_cm's operations: the front end by which rdma_cm uses connections. */
+#include <net/ip.h>
+#include <net/ipv6.h>
+#include <net/tcp.h>
+#include "conn.h"
+
+/* --- QP references, as iw_cm asks for them --- */
+
+void ziw_qp_add_ref(struct ib_qp *ibqp)
+{
+	ziw_qp_get(to_ziw_qp(ibqp));
+}
+
+void ziw_qp_rem_ref(struct ib_qp *ibqp)
+{
+	ziw_qp_put(to_ziw_qp(ibqp));
+}
+
+/**
+ * ziw_get_qp - find a QP by its number
+ * @ibdev: device
+ * @qpn: number
+ *
+ * Return: the QP, without a reference, or NULL.
+ */
+struct ib_qp *ziw_get_qp(struct ib_device *ibdev, int qpn)
+{
+	struct ziw_qp *qp = xa_load(&to_ziw_dev(ibdev)->qps, qpn);
+
+	return qp ? &qp->ibqp : NULL;
+}
+
+static struct ziw_qp *find_qp(struct ziw_dev *dev, u32 qpn)
+{
+	struct ziw_qp *qp;
+
+	/* destroy_qp takes it out of the table before it drops its reference. */
+	xa_lock(&dev->qps);
+	qp = xa_load(&dev->qps, qpn);
+	if (qp && !refcount_inc_not_zero(&qp->ref))
+		qp = NULL;
+	xa_unlock(&dev->qps);
+	return qp;
+}
+
+/* --- events --- */
+
+static void fill_addresses(struct ziw_conn *conn, struct iw_cm_event *event)
+{
+	struct sock *sk = conn->sk;
+
+	if (sk->sk_family == AF_INET) {
+		struct sockaddr_in *local = (struct sockaddr_in *)&event->local_addr;
+		struct sockaddr_in *remote = (struct sockaddr_in *)&event->remote_addr;
+
+		local->sin_family = AF_INET;
+		local->sin_port = inet_sk(sk)->inet_sport;
+		local->sin_addr.s_addr = inet_sk(sk)->inet_saddr;
+		remote->sin_family = AF_INET;
+		remote->sin_port = inet_sk(sk)->inet_dport;
+		remote->sin_addr.s_addr = inet_sk(sk)->inet_daddr;
+	} else {
+		struct sockaddr_in6 *local = (struct sockaddr_in6 *)&event->local_addr;
+		struct sockaddr_in6 *remote = (struct sockaddr_in6 *)&event->remote_addr;
+
+		local->sin6_family = AF_INET6;
+		local->sin6_port = inet_sk(sk)->inet_sport;
+		local->sin6_addr = sk->sk_v6_rcv_saddr;
+		remote->sin6_family = AF_INET6;
+		remote->sin6_port = inet_sk(sk)->inet_dport;
+		remote->sin6_addr = sk->sk_v6_daddr;
+		local->sin6_scope_id = ipv6_iface_scope_id(&local->sin6_addr,
+							   sk->sk_bound_dev_if);
+		remote->sin6_scope_id = ipv6_iface_scope_id(&remote->sin6_addr,
+							    sk->sk_bound_dev_if);
+	}
+}
+
+/* What the peer said, for events that carry it. Private data is copied by iw_cm. */
+static void fill_peer(struct ziw_conn *conn, struct iw_cm_event *event)
+{
+	const struct ziw_mpa_frame *frame = &conn->frame;
+
+	event->private_data_len = frame->pd_len;
+	event->private_data = (void *)ziw_conn_private_data(conn);
+	if (frame->enhanced) {
+		/* The peer's outbound reads are our inbound ones. */
+		event->ird = min_t(u16, frame->ord, U8_MAX);
+		event->ord = min_t(u16, frame->ird, U8_MAX);
+	} else {
+		event->ird = ZIW_MAX_IRD;
+		event->ord = ZIW_MAX_ORD;
+	}
+}
+
+/**
+ * ziw_cm_request - show a connect request to the ULP
+ * @conn: connection with a Request Frame; conn->mutex held
+ *
+ * Context: process.
+ * Return: 0, and a reference belongs to iw_cm until it accepts or rejects; or a
+ * negative error: it has no room for more requests, or the listener has gone.
+ */
+int ziw_cm_request(struct ziw_conn *conn)
+{
+	struct iw_cm_event event = {
+		.event		= IW_CM_EVENT_CONNECT_REQUEST,
+		.provider_data	= conn,
+	};
+	struct iw_cm_id *cm_id;
+	int err = -ECONNABORTED;
+
+	fill_addresses(conn, &event);
+	fill_peer(conn, &event);
+	cm_id = ziw_listen_cm_id(conn->listen);
+	if (cm_id) {
+		ziw_conn_get(conn);
+		err = cm_id->event_handler(cm_id, &event);
+		if (err)
+			ziw_conn_put(conn);
+		cm_id->rem_ref(cm_id);
+	}
+	ziw_listen_put(conn->listen);
+	conn->listen = NULL;
+	return err;
+}
+
+static void cm_event(struct ziw_conn *conn, struct iw_cm_event *event)
+{
+	conn->cm_id->event_handler(conn->cm_id, event);
+}
+
+static void cm_drop(struct ziw_conn *conn)
+{
+	conn->cm_id->rem_ref(conn->cm_id);
+	conn->cm_id = NULL;
+}
+
+/**
+ * ziw_cm_reply - tell the initiator's ULP how its connect ended
+ * @conn: connection; conn->mutex held
+ * @status: 0, or a negative error: -ECONNREFUSED, -ECONNRESET, -ETIMEDOUT...
+ *
+ * Context: process.
+ */
+void ziw_cm_reply(struct ziw_conn *conn, int status)
+{
+	struct iw_cm_event event = {
+		.event	= IW_CM_EVENT_CONNECT_REPLY,
+		.status	= status,
+	};
+
+	if (!conn->cm_id)
+		return;
+	/* What the ULP can act on is: refused, timed out, or failed. */
+	if (status == -EPIPE || status == -ECONNABORTED)
+		event.status = -ECONNRESET;
+	fill_addresses(conn, &event);
+	if (!status || conn->frame.reject)
+		fill_peer(conn, &event);
+	cm_event(conn, &event);
+	if (status)
+		cm_drop(conn);
+	if (conn->want_qp)
+		ziw_qp_put(conn->want_qp);
+	conn->want_qp = NULL;
+}
+
+/**
+ * ziw_cm_closed - tell the ULP that the connection is gone
+ * @conn: connection; conn->mutex held
+ *
+ * Context: process.
+ */
+void ziw_cm_closed(struct ziw_conn *conn)
+{
+	struct iw_cm_event event = { .event = IW_CM_EVENT_CLOSE };
+
+	if (conn->listen)
+		ziw_listen_put(conn->listen);
+	conn->listen = NULL;
+	if (conn->want_qp)
+		ziw_qp_put(conn->want_qp);
+	conn->want_qp = NULL;
+	if (!conn->cm_id)
+		return;
+	fill_addresses(conn, &event);
+	cm_event(conn, &event);
+	cm_drop(conn);
+}
+
+/* --- connect --- */
+
+static int addr_len(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET ? sizeof(struct sockaddr_in) :
+	       sizeof(struct sockaddr_in6);
+}
+
+static int bind_local(struct socket *sock, const struct sockaddr_storage *addr)
+{
+	struct sockaddr_storage local = *addr;
+	int err;
+
+	sock_set_reuseaddr(sock->sk);
+	err = kernel_bind(sock, ziw_sockaddr(&local), addr_len(&local));
+	if (err != -EADDRINUSE)
+		return err;
+	/*
+	 * rdma_cm picks a port without knowing which ones TCP uses. The ULP
+	 * learns from the event which port it is in the end.
+	 */
+	((struct sockaddr_in *)&local)->sin_port = 0;
+	return kernel_bind(sock, ziw_sockaddr(&local), addr_len(&local));
+}
+
+static void set_tos(struct socket *sock, const struct iw_cm_id *cm_id)
+{
+	struct sock *sk = sock->sk;
+
+	if (!cm_id->tos_set)
+		return;
+	if (sk->sk_family == AF_INET) {
+		ip_sock_set_tos(sk, cm_id->tos);
+	} else {
+		lock_sock(sk);
+		inet6_sk(sk)->tclass = cm_id->tos;
+		release_sock(sk);
+		sock_set_priority(sk, rt_tos2priority(cm_id->tos));
+	}
+}
+
+/* Begin to connect. On success the connection has taken over @qp's reference. */
+static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
+			 struct ziw_qp *qp, const struct ziw_conn *params)
+{
+	struct sockaddr_storage *remote = &cm_id->m_remote_addr;
+	struct ziw_conn *conn;
+	struct socket *sock;
+	int err;
+
+	err = ziw_llp_create(dev, remote->ss_family, &sock);
+	if (err)
+		return err;
+	set_tos(sock, cm_id);
+	err = bind_local(sock, &cm_id->m_local_addr);
+	if (err)
+		goto err_sock;
+	conn = ziw_conn_alloc(dev, sock, true);
+	if (IS_ERR(conn)) {
+		err = PTR_ERR(conn);
+		goto err_sock;
+	}
+
+	mutex_lock(&conn->mutex);
+	conn->rev = params->rev;
+	conn->want_ird = params->want_ird;
+	conn->want_ord = params->want_ord;
+	conn->pd_len = params->pd_len;
+	memcpy(conn->pd, params->pd, params->pd_len);
+	ziw_llp_install(conn->sk, conn);
+	err = kernel_connect(sock, ziw_sockaddr(remote), addr_len(remote), O_NONBLOCK);
+	if (err == -EINPROGRESS)
+		err = 0;
+	if (err) {
+		ziw_conn_finish(conn);
+	} else {
+		conn->want_qp = qp;
+		conn->cm_id = cm_id;
+		cm_id->add_ref(cm_id);
+		ziw_conn_start_timer(conn, ziw_setup_timeout);
+		ziw_conn_kick(conn);
+	}
+	mutex_unlock(&conn->mutex);
+	ziw_conn_put(conn);
+	return err;
+
+err_sock:
+	sock_release(sock);
+	return err;
+}
+
+/**
+ * ziw_connect - iw_cm: connect
+ * @cm_id: with addresses
+ * @param: QP, IRD, ORD, private data
+ *
+ * Context: process.
+ * Return: 0, and a CONNECT_REPLY event follows; or a negative error: -EINVAL
+ * for an unknown QP or too much private data, or what TCP says.
+ */
+int ziw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
+{
+	struct ziw_dev *dev = to_ziw_dev(cm_id->device);
+	struct ziw_conn *params;
+	struct ziw_qp *qp;
+	int err;
+
+	if (param->private_data_len > ZIW_MAX_CM_PRIVATE)
+		return -EINVAL;
+	if (cm_id->m_remote_addr.ss_family != AF_INET &&
+	    cm_id->m_remote_addr.ss_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	qp = find_qp(dev, param->qpn);
+	if (!qp)
+		return -EINVAL;
+	params = kvzalloc(sizeof(*params), GFP_KERNEL);
+	if (!params) {
+		ziw_qp_put(qp);
+		return -ENOMEM;
+	}
+	params->rev = ziw_mpa_rev;
+	params->want_ird = min_t(u32, param->ird, ZIW_MAX_IRD);
+	params->want_ord = min_t(u32, param->ord, ZIW_MAX_ORD);
+	params->pd_len = param->private_data_len;
+	memcpy(params->pd, param->private_data, param->private_data_len);
+
+	err = start_connect(dev, cm_id, qp, params);
+	if (err)
+		ziw_qp_put(qp);
+	kvfree(params);
+	return err;
+}
+
+/**
+ * ziw_cm_fallback - connect once more, with MPA revision 1
+ * @conn: connection that the peer closed on our Request Frame; conn->mutex held
+ *
+ * Context: process.
+ * Return: 0, and the new connection has taken over the CM's end; or a negative
+ * error.
+ */
+int ziw_cm_fallback(struct ziw_conn *conn)
+{
+	int err;
+
+	conn->rev = 1;
+	err = start_connect(conn->dev, conn->cm_id, conn->want_qp, conn);
+	if (err)
+		return err;
+	conn->want_qp = NULL;
+	cm_drop(conn);
+	return 0;
+}
+
+/* --- accept, reject --- */
+
+/* What to answer, and what holds for the stream; RFC 6581 section 9.1. */
+static void choose_reply(struct ziw_conn *conn, const struct iw_cm_conn_param *param,
+			 struct ziw_mpa_frame *reply)
+{
+	const struct ziw_mpa_frame *request = &conn->frame;
+
+	conn->crc = ziw_crc || request->crc;
+	conn->ird = min_t(u32, param->ird, ZIW_MAX_IRD);
+	conn->ord = min_t(u32, param->ord, ZIW_MAX_ORD);
+	reply->reply = true;
+	reply->rev = request->rev;
+	reply->crc = conn->crc;
+	reply->pd_len = param->private_data_len;
+	if (!request->enhanced)
+		return;
+
+	reply->enhanced = true;
+	reply->p2p = request->p2p;
+	if (request->p2p) {
+		reply->rtr = request->rtr & ZIW_RTR_ALL ? : ZIW_RTR_ALL;
+		conn->rx.want_rtr = reply->rtr;
+		/* The RTR read needs a place in our IRD. */
+		if (reply->rtr & ZIW_RTR_READ)
+			conn->ird = max(conn->ird, 1U);
+	}
+	if (request->ird != MPA_ORD_NONE)
+		conn->ord = min_t(u32, conn->ord, request->ird);
+	reply->ird = request->ord == MPA_ORD_NONE ? MPA_ORD_NONE : conn->ird;
+	reply->ord = request->ird == MPA_ORD_NONE ? MPA_ORD_NONE : conn->ord;
+}
+
+static int accept_locked(struct ziw_conn *conn, struct iw_cm_id *cm_id,
+			 struct ziw_qp *qp, const struct iw_cm_conn_param *param)
+{
+	struct iw_cm_event event = { .event = IW_CM_EVENT_ESTABLISHED };
+	struct ziw_mpa_frame reply = {};
+	int err;
+
+	if (conn->state != ZIW_CONN_REQ_SEEN)
+		return -ECONNRESET;
+	choose_reply(conn, param, &reply);
+	/* In stream before the reply: the peer's first FPDU may follow at once. */
+	err = ziw_conn_attach(conn, qp);
+	if (err)
+		return err;
+	conn->cm_id = cm_id;
+	cm_id->add_ref(cm_id);
+	err = ziw_conn_send_frame(conn, &reply, param->private_data);
+	if (err) {
+		cm_drop(conn);
+		return err;
+	}
+	event.ird = conn->ird;
+	event.ord = conn->ord;
+	fill_addresses(conn, &event);
+	cm_event(conn, &event);
+	if (reply.p2p)
+		ziw_conn_start_timer(conn, ziw_setup_timeout);
+	return 0;
+}
+
+/**
+ * ziw_accept - iw_cm: accept a connect request
+ * @cm_id: with provider_data from the event
+ * @param: QP, IRD, ORD, private data
+ *
+ * Context: process.
+ * Return: 0; -ECONNRESET if the peer has gone meanwhile; -EINVAL for an unknown
+ * QP, one in the wrong state, or too much private data; -ENOMEM.
+ */
+int ziw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
+{
+	struct ziw_dev *dev = to_ziw_dev(cm_id->device);
+	struct ziw_conn *conn = cm_id->provider_data;
+	struct ziw_qp *qp;
+	int err = -EINVAL;
+
+	cm_id->provider_data = NULL;
+	qp = find_qp(dev, param->qpn);
+
+	mutex_lock(&conn->mutex);
+	if (qp && param->private_data_len <= ZIW_MAX_CM_PRIVATE)
+		err = accept_locked(conn, cm_id, qp, param);
+	if (err)
+		ziw_conn_finish(conn);
+	else
+		/* Whatever came while the reply was on its way. */
+		ziw_conn_kick(conn);
+	mutex_unlock(&conn->mutex);
+
+	if (qp)
+		ziw_qp_put(qp);
+	ziw_conn_put(conn);
+	return err;
+}
+
+/**
+ * ziw_reject - iw_cm: refuse a connect request
+ * @cm_id: with provider_data from the event
+ * @pdata: private data
+ * @pd_len: bytes
+ *
+ * Context: process.
+ * Return: 0, or -ECONNRESET if the peer has gone meanwhile.
+ */
+int ziw_reject(struct iw_cm_id *cm_id, const void *pdata, u8 pd_len)
+{
+	struct ziw_conn *conn = cm_id->provider_data;
+	int err = -ECONNRESET;
+
+	cm_id->provider_data = NULL;
+	mutex_lock(&conn->mutex);
+	if (conn->state == ZIW_CONN_REQ_SEEN) {
+		const struct ziw_mpa_frame *request = &conn->frame;
+		const struct ziw_mpa_frame reply = {
+			.reply		= true,
+			.rev		= request->rev,
+			.reject		= true,
+			.crc		= ziw_crc,
+			.enhanced	= request->enhanced,
+			.p2p		= request->p2p,
+			.rtr		= request->p2p ? ZIW_RTR_ALL : 0,
+			.pd_len		= pd_len,
+		};
+
+		err = ziw_conn_send_frame(conn, &reply, pdata);
+		ziw_conn_finish(conn);
+	}
+	mutex_unlock(&conn->mutex);
+	ziw_conn_put(conn);
+	return err;
+}

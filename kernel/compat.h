@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* All that differs between the kernels ziw is built for: 6.1, 6.12 and 7.3. */
+#ifndef ZIW_COMPAT_H
+#define ZIW_COMPAT_H
+
+#include <linux/version.h>
+#include <linux/socket.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+#include <asm/unaligned.h>
+#else
+#include <linux/unaligned.h>
+#endif
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
+#include <linux/crc32c.h>
+#else
+#include <linux/crc32.h>
+#endif
+
+/* reg_user_mr() was given a DMA handle after 6.16. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#define ZIW_DMAH_ARG
+#define ZIW_HAS_DMAH 0
+#else
+#define ZIW_DMAH_ARG struct ib_dmah *dmah,
+#define ZIW_HAS_DMAH 1
+#endif
+
+/* create_cq() took the udata itself before the uverbs bundle. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+#define ziw_cq_attrs ib_udata
+#define ziw_cq_udata(attrs) (attrs)
+#else
+#define ziw_cq_attrs uverbs_attr_bundle
+#define ziw_cq_udata(attrs) ((attrs) ? &(attrs)->driver_udata : NULL)
+#endif
+
+/* kernel_bind() and kernel_connect() take a type of their own from 6.19 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0)
+#define ziw_sockaddr(addr) ((struct sockaddr *)(addr))
+#else
+#define ziw_sockaddr(addr) ((struct sockaddr_unsized *)(addr))
+#endif
+
+/* ib_umem_get() became one of several sources of a umem in 7.2. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
+#define ziw_umem_get ib_umem_get
+#else
+#define ziw_umem_get ib_umem_get_va
+#endif
+
+/* User CQs have an operation of their own from 7.1 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 1, 0)
+#define ZIW_CREATE_USER_CQ
+#else
+#define ZIW_CREATE_USER_CQ .create_user_cq = ziw_create_cq,
+#endif
+
+#define ziw_alloc_device(type, member, netdev) ib_alloc_device(type, member)
+
+/* Page splicing through sendmsg replaced sendpage in 6.5. */
+#define ZIW_HAS_SPLICE_PAGES (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0))
+
+#endif /* ZIW_COMPAT_H */

@@ -1,0 +1,733 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The connection: MPA negotiation (RFC 5044, 7.1; RFC 6581), the way into the
+ * stream, and every way out of it.
+ *
+ * TCP's callbacks only say that something happened; the state machine runs in
+ * a work item, under conn->mutex. A connection ends in ziw_conn_finish() and
+ * nowhere else.
+ */
+#include <linux/net.h>
+#include <net/tcp.h>
+#include "conn.h"
+
+/* --- references, work, timer --- */
+
+static void conn_free_rcu(struct rcu_head *rcu)
+{
+	struct ziw_conn *conn = container_of(rcu, struct ziw_conn, rcu);
+
+	sock_put(conn->sk);
+	kvfree(conn->irq);
+	kvfree(conn->orq);
+	kvfree(conn);
+	ziw_live_add(ZIW_LIVE_CONN, -1);
+}
+
+static void conn_release(struct kref *ref)
+{
+	struct ziw_conn *conn = container_of(ref, struct ziw_conn, ref);
+
+	/* Lock-free readers of qp->conn and sk_user_data may still look at it. */
+	call_rcu(&conn->rcu, conn_free_rcu);
+}
+
+void ziw_conn_get(struct ziw_conn *conn)
+{
+	kref_get(&conn->ref);
+}
+
+void ziw_conn_put(struct ziw_conn *conn)
+{
+	kref_put(&conn->ref, conn_release);
+}
+
+/**
+ * ziw_conn_kick - have the state machine look
+ * @conn: connection; a reference, the socket lock or RCU held
+ *
+ * Context: any.
+ */
+void ziw_conn_kick(struct ziw_conn *conn)
+{
+	if (kref_get_unless_zero(&conn->ref) && !queue_work(ziw_wq, &conn->work))
+		ziw_conn_put(conn);
+}
+
+/**
+ * ziw_conn_abort - end the connection without waiting for anything
+ * @conn: as for ziw_conn_kick()
+ *
+ * Context: any.
+ */
+void ziw_conn_abort(struct ziw_conn *conn)
+{
+	set_bit(ZIW_CONN_ABORT, &conn->flags);
+	ziw_conn_kick(conn);
+}
+
+/**
+ * ziw_conn_retry - run the transmit engine later, from a work item
+ * @conn: as for ziw_conn_kick()
+ * @delay: jiffies
+ *
+ * Context: any.
+ */
+void ziw_conn_retry(struct ziw_conn *conn, unsigned long delay)
+{
+	if (kref_get_unless_zero(&conn->ref) &&
+	    !queue_delayed_work(ziw_wq, &conn->retry, delay))
+		ziw_conn_put(conn);
+}
+
+static void conn_retry_work(struct work_struct *work)
+{
+	struct ziw_conn *conn = container_of(to_delayed_work(work), struct ziw_conn,
+					     retry);
+	struct sock *sk = conn->sk;
+	bool owned;
+
+	local_bh_disable();
+	bh_lock_sock(sk);
+	owned = sock_owned_by_user(sk);
+	if (!owned)
+		ziw_tx_run(conn);
+	bh_unlock_sock(sk);
+	local_bh_enable();
+	if (owned)
+		ziw_conn_retry(conn, 1);
+	ziw_conn_put(conn);
+}
+
+/**
+ * ziw_conn_start_timer - limit how long the present phase may take
+ * @conn: connection; conn->mutex held
+ * @seconds: from now
+ */
+void ziw_conn_start_timer(struct ziw_conn *conn, unsigned int seconds)
+{
+	clear_bit(ZIW_CONN_TIMEOUT, &conn->flags);
+	ziw_conn_get(conn);
+	if (mod_delayed_work(ziw_wq, &conn->timer, seconds * HZ))
+		ziw_conn_put(conn);
+}
+
+static void conn_stop_timer(struct ziw_conn *conn)
+{
+	if (cancel_delayed_work(&conn->timer))
+		ziw_conn_put(conn);
+	clear_bit(ZIW_CONN_TIMEOUT, &conn->flags);
+}
+
+static void conn_timer_work(struct work_struct *work)
+{
+	struct ziw_conn *conn = container_of(to_delayed_work(work), struct ziw_conn,
+					     timer);
+
+	set_bit(ZIW_CONN_TIMEOUT, &conn->flags);
+	ziw_conn_kick(conn);
+	ziw_conn_put(conn);
+}
+
+/* --- setup frames --- */
+
+/**
+ * ziw_conn_send_frame - send a setup frame
+ * @conn: connection; conn->mutex held
+ * @frame: what to say
+ * @private_data: frame->pd_len bytes
+ *
+ * Context: process.
+ * Return: 0 or a negative error. The frame is far smaller than any send
+ * buffer, so that part of it being sent means that the connection is broken.
+ */
+int ziw_conn_send_frame(struct ziw_conn *conn, const struct ziw_mpa_frame *frame,
+			const void *private_data)
+{
+	u8 buf[MPA_HDR_LEN + MPA_ENHANCED_LEN + ZIW_MAX_CM_PRIVATE];
+	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
+	struct kvec iov = { .iov_base = buf };
+	int n;
+
+	iov.iov_len = ziw_mpa_encode(buf, frame, private_data);
+	n = kernel_sendmsg(conn->sock, &msg, &iov, 1, iov.iov_len);
+	if (n < 0)
+		return n;
+	return n == iov.iov_len ? 0 : -ECONNRESET;
+}
+
+/**
+ * ziw_conn_private_data - the ULP's part of the private data received
+ * @conn: connection with a whole frame
+ *
+ * Return: conn->frame.pd_len bytes.
+ */
+const u8 *ziw_conn_private_data(const struct ziw_conn *conn)
+{
+	return conn->setup + MPA_HDR_LEN + (conn->frame.enhanced ? MPA_ENHANCED_LEN : 0);
+}
+
+/*
+ * Receive exactly the peer's frame: what follows is the stream's. Return: 1 when
+ * it is whole, 0 when more has to come, or a negative error.
+ */
+static int recv_frame(struct ziw_conn *conn)
+{
+	struct msghdr msg = {};
+	unsigned int want;
+	struct kvec iov;
+	int n;
+
+	for (;;) {
+		want = MPA_HDR_LEN;
+		if (conn->setup_len >= MPA_HDR_LEN)
+			want += conn->frame.pd_len;
+		if (conn->setup_len == want)
+			break;
+		iov.iov_base = conn->setup + conn->setup_len;
+		iov.iov_len = want - conn->setup_len;
+		n = kernel_recvmsg(conn->sock, &msg, &iov, 1, iov.iov_len, MSG_DONTWAIT);
+		if (n == -EAGAIN)
+			return 0;
+		if (n <= 0)
+			return n ? n : -ECONNRESET;
+		conn->setup_len += n;
+		if (conn->setup_len == MPA_HDR_LEN) {
+			n = ziw_mpa_decode_header(conn->setup, &conn->frame);
+			if (n)
+				return n;
+			if (conn->frame.reply != conn->initiator)
+				return -EPROTO;
+		}
+	}
+	if (conn->frame.enhanced) {
+		n = ziw_mpa_decode_enhanced(conn->setup + MPA_HDR_LEN, &conn->frame);
+		if (n)
+			return n;
+	}
+	return 1;
+}
+
+/* --- into the stream --- */
+
+/**
+ * ziw_conn_attach - give the connection to a QP, whose stream begins
+ * @conn: connection; conn->mutex held; crc, ird, ord and rx.want_rtr are set
+ * @qp: queue pair; on success a reference goes to the connection
+ *
+ * Context: process.
+ * Return: 0; -EINVAL if the QP is not in a state to be connected, -ENOMEM.
+ */
+int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp)
+{
+	struct sock *sk = conn->sk;
+	int err = -EINVAL;
+
+	conn->irq = kvcalloc(max(conn->ird, 1U), sizeof(*conn->irq), GFP_KERNEL);
+	conn->orq = kvcalloc(max(conn->ord, 1U), sizeof(*conn->orq), GFP_KERNEL);
+	if (!conn->irq || !conn->orq)
+		return -ENOMEM;
+
+	conn->tx.msn_send = 1;
+	conn->tx.msn_read = 1;
+	conn->rx.msn[DDP_QN_SEND] = 1;
+	conn->rx.msn[DDP_QN_READ_REQ] = 1;
+	conn->rx.msn[DDP_QN_TERMINATE] = 1;
+
+	lock_sock(sk);
+	spin_lock_bh(&qp->lock);
+	if (!rcu_access_pointer(qp->conn) && qp->state < ZIW_QP_RTS &&
+	    ziw_qp_move(qp, ZIW_QP_RTS)) {
+		qp->attr.max_rd_atomic = conn->ord;
+		qp->attr.max_dest_rd_atomic = conn->ird;
+		conn->qp = qp;
+		rcu_assign_pointer(qp->conn, conn);
+		set_bit(ZIW_CONN_IN_STREAM, &conn->flags);
+		err = 0;
+	}
+	spin_unlock_bh(&qp->lock);
+	release_sock(sk);
+	if (err)
+		return err;
+
+	conn->state = ZIW_CONN_STREAMING;
+	ziw_qp_get(qp);
+	return 0;
+}
+
+/* What came with the peer's frame, or was posted before, waits for a call. */
+static void stream_start(struct ziw_conn *conn)
+{
+	struct sock *sk = conn->sk;
+
+	lock_sock(sk);
+	local_bh_disable();
+	ziw_rx_run(conn);
+	local_bh_enable();
+	release_sock(sk);
+	ziw_tx_kick(conn->qp);
+}
+
+/* --- out of it --- */
+
+/* The receive WQE that a message has begun to fill was taken off its queue. */
+static void flush_partial_recv(struct ziw_conn *conn, struct ziw_qp *qp)
+{
+	struct ziw_cqe cqe = {
+		.wr_id	= conn->rx.rqe.wr_id,
+		.opcode	= ZIW_OP_RECV,
+		.status	= IB_WC_WR_FLUSH_ERR,
+	};
+
+	if (conn->rx.have_rqe)
+		ziw_qp_complete_recv(qp, &cqe);
+	conn->rx.have_rqe = false;
+}
+
+/* Whether TCP holds pages that a flush would give back. */
+static bool pages_outstanding(struct ziw_qp *qp)
+{
+	struct ziw_sq *sq = &qp->sq;
+	u32 i;
+
+	for (i = sq->acked; i != sq->next; i++)
+		if (sq->track[i & sq->ring.mask].flags & ZIW_SQ_WAIT_ACK)
+			return true;
+	return false;
+}
+
+/* The socket and the QP part. Return: whether the connection has to be reset. */
+static bool stream_stop(struct ziw_conn *conn)
+{
+	struct ziw_qp *qp = conn->qp;
+	bool abort;
+
+	lock_sock(conn->sk);
+	clear_bit(ZIW_CONN_IN_STREAM, &conn->flags);
+	spin_lock_bh(&qp->lock);
+	ziw_tx_reap(conn);
+	if (qp->state != ZIW_QP_ERROR)
+		ziw_qp_move(qp, ZIW_QP_ERROR);
+	/* A spliced WQE that is not all with TCP yet counts as well. */
+	abort = pages_outstanding(qp) || conn->tx.batch.bytes || conn->tx.wqe.active;
+	ziw_batch_drop(&conn->tx.batch);
+	conn->qp = NULL;
+	spin_unlock_bh(&qp->lock);
+	release_sock(conn->sk);
+	return abort;
+}
+
+static void qp_detach(struct ziw_conn *conn, struct ziw_qp *qp)
+{
+	spin_lock_bh(&qp->lock);
+	flush_partial_recv(conn, qp);
+	RCU_INIT_POINTER(qp->conn, NULL);
+	spin_unlock_bh(&qp->lock);
+	ziw_qp_flush(qp);
+	if (qp->srq)
+		ziw_qp_event(qp, IB_EVENT_QP_LAST_WQE_REACHED);
+	wake_up_all(&qp->detached);
+	ziw_qp_put(qp);
+}
+
+/**
+ * ziw_conn_finish - end the connection
+ * @conn: connection; conn->mutex held
+ *
+ * First the socket, so that TCP has let go of all pages; then the QP's work
+ * requests are flushed; then the CM is told.
+ *
+ * Context: process.
+ */
+void ziw_conn_finish(struct ziw_conn *conn)
+{
+	struct ziw_qp *qp = conn->qp;
+	struct ziw_dev *dev = conn->dev;
+	bool abort = false;
+
+	if (conn->state == ZIW_CONN_DEAD)
+		return;
+	/* Before the stream nothing is worth a lingering socket. */
+	if (conn->state < ZIW_CONN_STREAMING && test_bit(ZIW_CONN_TIMEOUT, &conn->flags))
+		abort = true;
+	conn->state = ZIW_CONN_DEAD;
+	conn_stop_timer(conn);
+	if (cancel_delayed_work(&conn->retry))
+		ziw_conn_put(conn);
+
+	if (qp)
+		abort = stream_stop(conn);
+	ziw_llp_remove(conn->sk);
+	ziw_llp_release(conn->sock, abort);
+	conn->sock = NULL;
+
+	if (qp)
+		qp_detach(conn, qp);
+	ziw_cm_closed(conn);
+
+	spin_lock_bh(&dev->conns_lock);
+	list_del(&conn->entry);
+	spin_unlock_bh(&dev->conns_lock);
+	ziw_dev_conn_put(dev);
+	ziw_conn_put(conn);
+}
+
+/* Send our FIN after what TCP still has; from then on nothing is sent. */
+static void half_close(struct ziw_conn *conn)
+{
+	lock_sock(conn->sk);
+	conn->tx.failed = true;
+	release_sock(conn->sk);
+	kernel_sock_shutdown(conn->sock, SHUT_WR);
+	conn->state = ZIW_CONN_CLOSING;
+	ziw_conn_start_timer(conn, ziw_close_timeout);
+}
+
+/* Whether the SQ is drained, and all the peer asked for is answered. */
+static bool drained(struct ziw_conn *conn)
+{
+	struct ziw_qp *qp = conn->qp;
+	bool ret;
+
+	lock_sock(conn->sk);
+	spin_lock_bh(&qp->lock);
+	ret = qp->sq.ring.index == qp->sq.next && !conn->tx.batch.bytes &&
+	      !ziw_ring_filled(&qp->sq.ring, qp->sq.next) &&
+	      conn->irq_head == conn->irq_tail && conn->orq_head == conn->orq_tail;
+	spin_unlock_bh(&qp->lock);
+	release_sock(conn->sk);
+	return ret;
+}
+
+static bool terminate_sent(struct ziw_conn *conn)
+{
+	bool ret;
+
+	lock_sock(conn->sk);
+	ret = conn->tx.terminated && !conn->tx.batch.bytes;
+	release_sock(conn->sk);
+	return ret;
+}
+
+static bool timer_pending_or_due(struct ziw_conn *conn)
+{
+	return delayed_work_pending(&conn->timer) ||
+	       test_bit(ZIW_CONN_TIMEOUT, &conn->flags);
+}
+
+static void step_streaming(struct ziw_conn *conn)
+{
+	enum ziw_qp_state state = READ_ONCE(conn->qp->state);
+	bool done;
+
+	if (state == ZIW_QP_RTS) {
+		/* The only limit on an open stream is the wait for a peer's RTR. */
+		if (READ_ONCE(conn->tx.open))
+			conn_stop_timer(conn);
+		if (test_bit(ZIW_CONN_PEER_CLOSED, &conn->flags) ||
+		    test_bit(ZIW_CONN_TIMEOUT, &conn->flags))
+			ziw_conn_finish(conn);
+		return;
+	}
+	if (state != ZIW_QP_CLOSING && state != ZIW_QP_TERMINATE) {
+		ziw_conn_finish(conn);
+		return;
+	}
+	done = state == ZIW_QP_CLOSING ? drained(conn) : terminate_sent(conn);
+	if (done)
+		half_close(conn);
+	else if (!timer_pending_or_due(conn))
+		ziw_conn_start_timer(conn, ziw_close_timeout);
+	else if (test_bit(ZIW_CONN_TIMEOUT, &conn->flags))
+		ziw_conn_finish(conn);
+	else
+		return;
+	/* The peer may have closed long before us. */
+	if (conn->state != ZIW_CONN_DEAD && test_bit(ZIW_CONN_PEER_CLOSED, &conn->flags))
+		ziw_conn_finish(conn);
+}
+
+/* --- setup, initiator --- */
+
+static void setup_failed(struct ziw_conn *conn, int err)
+{
+	ibdev_dbg(&conn->dev->ibdev, "connection setup failed: %pe\n", ERR_PTR(err));
+	ziw_cm_reply(conn, err);
+	ziw_conn_finish(conn);
+}
+
+static int send_request(struct ziw_conn *conn)
+{
+	struct ziw_mpa_frame frame = {
+		.rev		= conn->rev,
+		.crc		= ziw_crc,
+		.pd_len		= conn->pd_len,
+	};
+
+	if (conn->rev == 2) {
+		frame.enhanced = true;
+		frame.p2p = true;
+		frame.rtr = ZIW_RTR_WRITE | ZIW_RTR_SEND;
+		/* The response to an RTR read needs a place to wait. */
+		if (conn->want_ord)
+			frame.rtr |= ZIW_RTR_READ;
+		frame.ird = conn->want_ird;
+		frame.ord = conn->want_ord;
+	}
+	return ziw_conn_send_frame(conn, &frame, conn->pd);
+}
+
+static void step_connecting(struct ziw_conn *conn)
+{
+	u8 tcp_state = READ_ONCE(conn->sk->sk_state);
+	int err = sock_error(conn->sk);
+
+	if (!err && tcp_state == TCP_SYN_SENT)
+		return;
+	if (!err && tcp_state != TCP_ESTABLISHED && tcp_state != TCP_CLOSE_WAIT)
+		err = -ECONNREFUSED;
+	if (!err)
+		err = send_request(conn);
+	if (err) {
+		setup_failed(conn, err);
+		return;
+	}
+	conn->state = ZIW_CONN_REQ_SENT;
+	ziw_conn_kick(conn);
+}
+
+/* Take IRD and ORD from an enhanced reply, RFC 6581 section 9.1. */
+static u16 adopt_reply(struct ziw_conn *conn)
+{
+	const struct ziw_mpa_frame *frame = &conn->frame;
+	u8 rtr;
+
+	conn->ird = conn->want_ird;
+	conn->ord = conn->want_ord;
+	if (!frame->enhanced)
+		return 0;
+	if (frame->ird != MPA_ORD_NONE)
+		conn->ord = min_t(u32, conn->ord, frame->ird);
+	if (frame->ord != MPA_ORD_NONE) {
+		if (frame->ord > ZIW_MAX_IRD)
+			return TERM_MPA_IRD;
+		conn->ird = max_t(u32, conn->ird, frame->ord);
+	}
+	if (!frame->p2p)
+		return 0;
+	rtr = frame->rtr;
+	if (!conn->ord)
+		rtr &= ~ZIW_RTR_READ;
+	if (rtr & ZIW_RTR_WRITE)
+		conn->tx.rtr = ZIW_RTR_WRITE;
+	else if (rtr & ZIW_RTR_READ)
+		conn->tx.rtr = ZIW_RTR_READ;
+	else if (rtr & ZIW_RTR_SEND)
+		conn->tx.rtr = ZIW_RTR_SEND;
+	else
+		return TERM_MPA_NO_RTR;
+	return 0;
+}
+
+static void step_req_sent(struct ziw_conn *conn)
+{
+	struct ziw_terminate term = {};
+	struct ziw_qp *qp = conn->want_qp;
+	int ret = recv_frame(conn);
+
+	if (!ret)
+		return;
+	/* A peer of revision 1 closes on a request that it does not know (RFC 6581, 10). */
+	if (ret < 0 && !conn->setup_len && conn->rev == 2 && ret == -ECONNRESET) {
+		if (ziw_cm_fallback(conn))
+			setup_failed(conn, ret);
+		else
+			ziw_conn_finish(conn);
+		return;
+	}
+	if (ret > 0 && conn->frame.pd_len > ZIW_MAX_CM_PRIVATE)
+		ret = -EMSGSIZE;
+	/* Markers are not sent, so a peer that insists on them is no peer. */
+	if (ret > 0 && conn->frame.markers)
+		ret = -EPROTONOSUPPORT;
+	if (ret < 0) {
+		setup_failed(conn, ret);
+		return;
+	}
+	if (conn->frame.reject) {
+		setup_failed(conn, -ECONNREFUSED);
+		return;
+	}
+
+	conn->crc = ziw_crc || conn->frame.crc;
+	term.code = adopt_reply(conn);
+	conn->tx.open = true;
+	conn_stop_timer(conn);
+	ret = ziw_conn_attach(conn, qp);
+	if (ret) {
+		setup_failed(conn, ret);
+		return;
+	}
+	if (term.code) {
+		lock_sock(conn->sk);
+		spin_lock_bh(&qp->lock);
+		ziw_tx_terminate(conn, &term);
+		spin_unlock_bh(&qp->lock);
+		release_sock(conn->sk);
+		ziw_cm_reply(conn, -ECONNREFUSED);
+	} else {
+		ziw_cm_reply(conn, 0);
+	}
+	stream_start(conn);
+}
+
+/* --- setup, responder --- */
+
+static void refuse(struct ziw_conn *conn)
+{
+	const struct ziw_mpa_frame frame = {
+		.reply		= true,
+		.rev		= conn->frame.rev,
+		.reject		= true,
+		.crc		= ziw_crc,
+		.enhanced	= conn->frame.enhanced,
+		.p2p		= conn->frame.p2p,
+		.rtr		= conn->frame.p2p ? ZIW_RTR_ALL : 0,
+	};
+
+	ziw_conn_send_frame(conn, &frame, NULL);
+	ziw_conn_finish(conn);
+}
+
+static void step_req_wait(struct ziw_conn *conn)
+{
+	int ret = recv_frame(conn);
+
+	if (!ret)
+		return;
+	if (ret < 0) {
+		ibdev_dbg(&conn->dev->ibdev, "no MPA request: %pe\n", ERR_PTR(ret));
+		ziw_conn_finish(conn);
+		return;
+	}
+	conn_stop_timer(conn);
+	if (conn->frame.pd_len > ZIW_MAX_CM_PRIVATE) {
+		ibdev_dbg(&conn->dev->ibdev,
+			  "refused: %u bytes of private data, the CM carries %u\n",
+			  conn->frame.pd_len, ZIW_MAX_CM_PRIVATE);
+		refuse(conn);
+		return;
+	}
+	if (conn->frame.markers) {
+		refuse(conn);
+		return;
+	}
+	conn->state = ZIW_CONN_REQ_SEEN;
+	if (ziw_cm_request(conn))
+		refuse(conn);
+}
+
+/* --- the state machine --- */
+
+static bool sk_is_closed(const struct sock *sk)
+{
+	u8 state = READ_ONCE(sk->sk_state);
+
+	return state == TCP_CLOSE || state == TCP_TIME_WAIT;
+}
+
+static void conn_step(struct ziw_conn *conn)
+{
+	bool aborted = test_bit(ZIW_CONN_ABORT, &conn->flags);
+	bool timeout = test_bit(ZIW_CONN_TIMEOUT, &conn->flags);
+
+	switch (conn->state) {
+	case ZIW_CONN_CONNECTING:
+	case ZIW_CONN_REQ_SENT:
+		if (aborted || timeout)
+			setup_failed(conn, aborted ? -ECONNABORTED : -ETIMEDOUT);
+		else if (conn->state == ZIW_CONN_CONNECTING)
+			step_connecting(conn);
+		else
+			step_req_sent(conn);
+		break;
+	case ZIW_CONN_REQ_WAIT:
+		if (aborted || timeout)
+			ziw_conn_finish(conn);
+		else
+			step_req_wait(conn);
+		break;
+	case ZIW_CONN_REQ_SEEN:
+		/* Accepting or rejecting it will find it gone. */
+		if (aborted || sk_is_closed(conn->sk))
+			ziw_conn_finish(conn);
+		break;
+	case ZIW_CONN_STREAMING:
+		if (aborted || sk_is_closed(conn->sk))
+			ziw_conn_finish(conn);
+		else
+			step_streaming(conn);
+		break;
+	case ZIW_CONN_CLOSING:
+		if (aborted || timeout || sk_is_closed(conn->sk) ||
+		    test_bit(ZIW_CONN_PEER_CLOSED, &conn->flags))
+			ziw_conn_finish(conn);
+		break;
+	case ZIW_CONN_DEAD:
+		break;
+	}
+}
+
+static void conn_work(struct work_struct *work)
+{
+	struct ziw_conn *conn = container_of(work, struct ziw_conn, work);
+
+	mutex_lock(&conn->mutex);
+	conn_step(conn);
+	mutex_unlock(&conn->mutex);
+	ziw_conn_put(conn);
+}
+
+/**
+ * ziw_conn_alloc - make a connection around a socket
+ * @dev: device
+ * @sock: socket; the connection's from now on, if it is made
+ * @initiator: we connect
+ *
+ * Context: process.
+ * Return: the connection, with one reference for the socket and one for the
+ * caller; or an ERR_PTR: -ENODEV if the device is going away, -ENOMEM.
+ */
+struct ziw_conn *ziw_conn_alloc(struct ziw_dev *dev, struct socket *sock,
+				bool initiator)
+{
+	struct ziw_conn *conn;
+
+	conn = kvzalloc(sizeof(*conn), GFP_KERNEL);
+	if (!conn)
+		return ERR_PTR(-ENOMEM);
+	if (!ziw_dev_conn_get(dev)) {
+		kvfree(conn);
+		return ERR_PTR(-ENODEV);
+	}
+	kref_init(&conn->ref);
+	ziw_conn_get(conn);
+	conn->dev = dev;
+	conn->sock = sock;
+	conn->sk = sock->sk;
+	sock_hold(conn->sk);
+	mutex_init(&conn->mutex);
+	conn->initiator = initiator;
+	conn->state = initiator ? ZIW_CONN_CONNECTING : ZIW_CONN_REQ_WAIT;
+	INIT_WORK(&conn->work, conn_work);
+	INIT_DELAYED_WORK(&conn->timer, conn_timer_work);
+	INIT_DELAYED_WORK(&conn->retry, conn_retry_work);
+	ziw_live_add(ZIW_LIVE_CONN, 1);
+
+	spin_lock_bh(&dev->conns_lock);
+	list_add(&conn->entry, &dev->conns);
+	if (dev->dying)
+		ziw_conn_abort(conn);
+	spin_unlock_bh(&dev->conns_lock);
+	return conn;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A connection: the socket, the MPA negotiation, and the two engines of the
+ * stream that follows. iw_cm (cm.c) is one front end to it.
+ */
+#ifndef ZIW_CONN_H
+#define ZIW_CONN_H
+
+#include <linux/tcp.h>
+#include <net/sock.h>
+#include "ziw.h"
+
+/* Most fragments handed to TCP in one call; a 64 KiB FPDU of ZIW_MAX_SGE pieces fits. */
+#define ZIW_BATCH_FRAGS		128
+
+/**
+ * struct ziw_batch - FPDUs on their way to TCP
+ * @frag: each holds a reference to its page
+ * @first: first fragment not yet taken by TCP
+ * @num: fragments
+ * @bytes: not yet taken by TCP
+ */
+struct ziw_batch {
+	struct bio_vec		frag[ZIW_BATCH_FRAGS];
+	unsigned int		first;
+	unsigned int		num;
+	unsigned int		bytes;
+};
+
+/**
+ * struct ziw_tx_wqe - the send WQE being cut into FPDUs
+ * @active: there is one
+ * @zero_copy: payload pages are handed to TCP in place
+ * @spliced: at least one was
+ * @index: its slot in the SQ
+ * @total: bytes of payload
+ * @sent: of these, in FPDUs already
+ * @sge_index: SGE of the next byte
+ * @sge_off: offset in it
+ * @msn: of its untagged message
+ * @hdr: copied from the ring once
+ * @sge: copied from the ring once
+ */
+struct ziw_tx_wqe {
+	bool			active;
+	bool			zero_copy;
+	bool			spliced;
+	u32			index;
+	u32			total;
+	u32			sent;
+	u32			sge_index;
+	u32			sge_off;
+	u32			msn;
+	struct ziw_sq_wqe	hdr;
+	struct ziw_sge		sge[ZIW_MAX_SGE];
+};
+
+/**
+ * struct ziw_tx - transmit engine; guarded by the socket lock and qp->lock
+ * @running: the engine is at work; a callback of TCP finds this and sets @again
+ * @again: look once more before stopping
+ * @open: FPDUs may be sent: always for an initiator; for a responder from the
+ *        initiator's first FPDU on (RFC 5044, 7.1.2; RFC 6581, 5)
+ * @rtr: ZIW_RTR_*, the indication that is still to be sent; 0: none
+ * @failed: nothing more is sent
+ * @terminate: @term is to be sent
+ * @terminated: it is with TCP
+ * @prefer_response: whose turn it is, where both have messages
+ * @resp_sent: bytes sent of the response to the Read Request at irq_tail
+ * @msn_send: next MSN of queue 0
+ * @msn_read: next MSN of queue 1
+ * @term: Terminate Message
+ * @wqe: current WQE
+ * @batch: what TCP has not yet taken
+ */
+struct ziw_tx {
+	bool			running;
+	bool			again;
+	bool			open;
+	u8			rtr;
+	bool			failed;
+	bool			terminate;
+	bool			terminated;
+	bool			prefer_response;
+	u32			resp_sent;
+	u32			msn_send;
+	u32			msn_read;
+	struct ziw_terminate	term;
+	struct ziw_tx_wqe	wqe;
+	struct ziw_batch	batch;
+};
+
+/**
+ * struct ziw_rx - receive engine; guarded by the socket lock
+ * @failed: nothing more is received
+ * @want_rtr: ZIW_RTR_* that the first FPDU may be
+ * @msn: next MSN of each untagged queue
+ * @mo: next MO of the Send being received
+ * @have_rqe: @rqe is valid
+ * @read_loaded: @rqe_read holds the sink of the read at orq_tail
+ * @read_got: bytes of its response received
+ * @rqe: receive WQE being filled
+ * @sink: position in it
+ * @rqe_read: sink of the current read response
+ * @read_sink: position in it
+ * @unacked: bytes of messages received since an acknowledgement was asked for
+ */
+struct ziw_sink {
+	u32			sge_index;
+	u32			sge_off;
+};
+
+struct ziw_rx {
+	bool			failed;
+	u8			want_rtr;
+	u32			msn[3];
+	u32			mo;
+	bool			have_rqe;
+	bool			read_loaded;
+	u32			read_got;
+	struct ziw_rqe		rqe;
+	struct ziw_sink		sink;
+	struct ziw_rqe		rqe_read;
+	struct ziw_sink		read_sink;
+	u32			unacked;
+};
+
+/**
+ * struct ziw_orq_entry - an RDMA Read that waits for its response
+ * @sq_index: index of its WQE, unless @rtr
+ * @rtr: it is the RTR indication, and has no WQE
+ * @size: bytes requested
+ * @stag: Data Sink STag we named: a token, checked on each segment
+ */
+struct ziw_orq_entry {
+	u32			sq_index;
+	bool			rtr;
+	u32			size;
+	u32			stag;
+};
+
+/**
+ * struct ziw_irq_entry - an inbound RDMA Read Request to answer
+ * @req: what the peer asked for
+ * @msn: of its message, for a Terminate Message
+ */
+struct ziw_irq_entry {
+	struct ziw_read_req	req;
+	u32			msn;
+};
+
+enum ziw_conn_state {
+	ZIW_CONN_CONNECTING,	/* initiator: TCP handshake */
+	ZIW_CONN_REQ_SENT,	/* initiator: Reply Frame outstanding */
+	ZIW_CONN_REQ_WAIT,	/* responder: Request Frame outstanding */
+	ZIW_CONN_REQ_SEEN,	/* responder: the ULP has to accept or reject */
+	ZIW_CONN_STREAMING,	/* FPDUs flow */
+	ZIW_CONN_CLOSING,	/* our FIN is sent, the peer's is outstanding */
+	ZIW_CONN_DEAD,		/* socket released */
+};
+
+/* struct ziw_conn.flags */
+enum ziw_conn_flag {
+	ZIW_CONN_ABORT,		/* end it now */
+	ZIW_CONN_TIMEOUT,	/* the timer ran out */
+	ZIW_CONN_IN_STREAM,	/* data_ready goes to the receive engine */
+	ZIW_CONN_PEER_CLOSED,	/* the peer's FIN was reached in the stream */
+};
+
+/**
+ * struct ziw_conn - a connection
+ * @ref: one of the socket (until it is released), one of a running timer or
+ *       work item, one of the cm_id or of the connect request shown to iw_cm
+ * @rcu: qp->conn and sk_user_data are read under RCU
+ * @dev: device; outlives the connection
+ * @entry: in dev->conns
+ * @sock: the socket; released by ziw_conn_finish() only
+ * @sk: its sock; a reference is held until the connection is freed
+ * @mutex: guards all that follows up to @flags; process context
+ * @state: where it is
+ * @initiator: we connected
+ * @cm_id: iw_cm's end; NULL when it owes us nothing more
+ * @listen: whose it is, until iw_cm has its request
+ * @frame: the peer's setup frame
+ * @setup: bytes of the peer's frame so far
+ * @setup_len: valid in @setup
+ * @want_qp: initiator: QP to attach, with a reference
+ * @rev: MPA revision of our Request Frame
+ * @want_ird: IRD that the ULP asked for
+ * @want_ord: ORD that the ULP asked for
+ * @pd_len: bytes valid in @pd
+ * @pd: private data of our Request Frame
+ * @flags: enum ziw_conn_flag, atomic
+ * @work: runs the state machine; one at a time
+ * @timer: sets ZIW_CONN_TIMEOUT
+ * @retry: runs the transmit engine when memory was short or the socket owned
+ * @qp: attached queue pair; set before ZIW_CONN_IN_STREAM, cleared with the
+ *      socket lock held
+ * @crc: FPDUs carry a CRC; constant while in stream
+ * @ird: most inbound Read Requests
+ * @ord: most outbound Read Requests
+ * @irq: Read Requests to answer, @ird slots; socket lock
+ * @irq_head: next free
+ * @irq_tail: next to answer
+ * @orq: reads that wait, @ord slots; socket lock and qp->lock
+ * @orq_head: next free
+ * @orq_tail: next to be answered
+ * @tx: transmit engine
+ * @rx: receive engine
+ */
+struct ziw_conn {
+	struct kref		ref;
+	struct rcu_head		rcu;
+	struct ziw_dev		*dev;
+	struct list_head	entry;
+	struct socket		*sock;
+	struct sock		*sk;
+
+	struct mutex		mutex;
+	enum ziw_conn_state	state;
+	bool			initiator;
+	struct iw_cm_id		*cm_id;
+	struct ziw_listen	*listen;
+	struct ziw_qp		*want_qp;
+	struct ziw_mpa_frame	frame;
+	u8			setup[MPA_HDR_LEN + MPA_MAX_PRIVATE];
+	unsigned int		setup_len;
+	u8			rev;
+	u32			want_ird;
+	u32			want_ord;
+	u8			pd_len;
+	u8			pd[ZIW_MAX_CM_PRIVATE];
+
+	unsigned long		flags;
+	struct work_struct	work;
+	struct delayed_work	timer;
+	struct delayed_work	retry;
+
+	struct ziw_qp		*qp;
+	bool			crc;
+	u32			ird;
+	u32			ord;
+	struct ziw_irq_entry	*irq;
+	u32			irq_head;
+	u32			irq_tail;
+	struct ziw_orq_entry	*orq;
+	u32			orq_head;
+	u32			orq_tail;
+
+	struct ziw_tx		tx ____cacheline_aligned_in_smp;
+	struct ziw_rx		rx ____cacheline_aligned_in_smp;
+};
+
+/* conn.c */
+struct ziw_conn *ziw_conn_alloc(struct ziw_dev *dev, struct socket *sock,
+				bool initiator);
+void ziw_conn_get(struct ziw_conn *conn);
+void ziw_conn_put(struct ziw_conn *conn);
+void ziw_conn_kick(struct ziw_conn *conn);
+void ziw_conn_retry(struct ziw_conn *conn, unsigned long delay);
+void ziw_conn_abort(struct ziw_conn *conn);
+void ziw_conn_start_timer(struct ziw_conn *conn, unsigned int seconds);
+int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp);
+void ziw_conn_finish(struct ziw_conn *conn);
+int ziw_conn_send_frame(struct ziw_conn *conn, const struct ziw_mpa_frame *frame,
+			const void *private_data);
+const u8 *ziw_conn_private_data(const struct ziw_conn *conn);
+
+/* cm.c: what the connection tells its front end; conn->mutex held */
+int ziw_cm_request(struct ziw_conn *conn);
+void ziw_cm_reply(struct ziw_conn *conn, int status);
+void ziw_cm_closed(struct ziw_conn *conn);
+int ziw_cm_fallback(struct ziw_conn *conn);
+
+int ziw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param);
+int ziw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param);
+int ziw_reject(struct iw_cm_id *cm_id, const void *pdata, u8 pd_len);
+void ziw_qp_add_ref(struct ib_qp *ibqp);
+void ziw_qp_rem_ref(struct ib_qp *ibqp);
+struct ib_qp *ziw_get_qp(struct ib_device *ibdev, int qpn);
+
+/* listen.c */
+struct ziw_listen;
+int ziw_create_listen(struct iw_cm_id *cm_id, int backlog);
+int ziw_destroy_listen(struct iw_cm_id *cm_id);
+void ziw_listener_ready(void *listener);
+struct iw_cm_id *ziw_listen_cm_id(struct ziw_listen *listen);
+void ziw_listen_put(struct ziw_listen *listen);
+
+/* send.c */
+void ziw_tx_run(struct ziw_conn *conn);
+void ziw_tx_kick(struct ziw_qp *qp);
+void ziw_tx_terminate(struct ziw_conn *conn, const struct ziw_terminate *term);
+void ziw_tx_reap(struct ziw_conn *conn);
+u32 ziw_orq_stag(u32 msn);
+void ziw_batch_drop(struct ziw_batch *batch);
+void ziw_arena_exit(void);
+
+/* receive.c */
+void ziw_rx_run(struct ziw_conn *conn);
+
+/* llp_tcp.c */
+int ziw_llp_init(void);
+int ziw_llp_create(struct ziw_dev *dev, int family, struct socket **sock);
+void ziw_llp_setup(struct socket *sock);
+int ziw_llp_send(struct sock *sk, struct ziw_batch *batch, bool more);
+void ziw_llp_install(struct sock *sk, struct ziw_conn *conn);
+void ziw_llp_remove(struct sock *sk);
+void ziw_llp_release(struct socket *sock, bool abort);
+void ziw_llp_listen_callbacks(struct sock *sk, void *listener);
+
+/* Everything that the peer has acknowledged lies before this. Socket lock. */
+static inline u32 ziw_llp_acked(const struct sock *sk)
+{
+	return tcp_sk(sk)->snd_una;
+}
+
+/* Where the next byte handed to TCP goes. Socket lock. */
+static inline u32 ziw_llp_next(const struct sock *sk)
+{
+	return tcp_sk(sk)->write_seq;
+}
+
+/* Payload of a full segment. Socket lock. */
+static inline u32 ziw_llp_emss(const struct sock *sk)
+{
+	return tcp_sk(sk)->mss_cache;
+}
+
+#endif /* ZIW_CONN_H */

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Completion queues. */
+#include <linux/ktime.h>
+#include "ziw.h"
+
+/* A CQE of a kernel consumer carries its QP in the first reserved word. */
+static void cqe_set_qp(struct ziw_cqe *cqe, struct ib_qp *qp)
+{
+	cqe->reserved[0] = (uintptr_t)qp;
+}
+
+static struct ib_qp *cqe_qp(const struct ziw_cqe *cqe)
+{
+	return (struct ib_qp *)(uintptr_t)cqe->reserved[0];
+}
+
+static bool cq_is_kernel(const struct ziw_cq *cq)
+{
+	return !cq->ring.mmap;
+}
+
+static void cq_notify(struct ziw_cq *cq)
+{
+	if (cq_is_kernel(cq))
+		tasklet_schedule(&cq->notify);
+	else if (cq->ibcq.comp_handler)
+		/* Takes a lock of its own and wakes the reader; never calls back. */
+		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+}
+
+static void cq_notify_tasklet(struct tasklet_struct *t)
+{
+	struct ziw_cq *cq = from_tasklet(cq, t, notify);
+
+	if (cq->ibcq.comp_handler)
+		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+}
+
+static void cq_overflow_work(struct work_struct *work)
+{
+	struct ziw_cq *cq = container_of(work, struct ziw_cq, overflow_work);
+	struct ib_event event = {
+		.device		= cq->ibcq.device,
+		.element.cq	= &cq->ibcq,
+		.event		= IB_EVENT_CQ_ERR,
+	};
+
+	ibdev_warn(cq->ibcq.device,
+		   "CQ of %d entries overflowed: create it with room for all work requests that complete to it\n",
+		   cq->ibcq.cqe);
+	if (cq->ibcq.event_handler)
+		cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
+}
+
+/**
+ * ziw_cq_push - add a CQE and wake who waits for it
+ * @cq: completion queue
+ * @cqe: what to say; timestamp and reserved words are filled here
+ * @qp: of the work request
+ *
+ * Context: any. Takes cq->lock.
+ * Return: false if the CQ has overflowed: the CQE is lost, the consumer gets
+ * IB_EVENT_CQ_ERR, and the caller has to bring its QP to the error state.
+ */
+bool ziw_cq_push(struct ziw_cq *cq, struct ziw_cqe *cqe, struct ib_qp *qp)
+{
+	struct ziw_ring *ring = &cq->ring;
+	unsigned long irq;
+	u32 armed;
+
+	cqe->qpn = qp->qp_num;
+	cqe->timestamp = ktime_get_ns();
+	if (cq_is_kernel(cq))
+		cqe_set_qp(cqe, qp);
+
+	spin_lock_irqsave(&cq->lock, irq);
+	/* A consumer that lies about cons only overwrites CQEs of its own. */
+	if (cq->overflowed ||
+	    ring->index - smp_load_acquire(&ring->hdr->cons) > ring->mask) {
+		if (!cq->overflowed) {
+			cq->overflowed = true;
+			queue_work(ziw_wq, &cq->overflow_work);
+		}
+		spin_unlock_irqrestore(&cq->lock, irq);
+		return false;
+	}
+	memcpy(ziw_ring_slot(ring, ring->index), cqe, sizeof(*cqe));
+	ring->index++;
+	smp_store_release(&ring->hdr->prod, ring->index);
+
+	/* Pairs with the consumer's barrier between its arm and its last poll. */
+	smp_mb();
+	armed = READ_ONCE(ring->hdr->flags);
+	if (armed & ZIW_CQ_ARM_NEXT ||
+	    (armed & ZIW_CQ_ARM_SOLICITED &&
+	     (cqe->flags & ZIW_CQE_SOLICITED || cqe->status != IB_WC_SUCCESS))) {
+		xchg(&ring->hdr->flags, 0);
+		cq_notify(cq);
+	}
+	spin_unlock_irqrestore(&cq->lock, irq);
+	return true;
+}
+
+static const enum ib_wc_opcode wc_opcodes[] = {
+	[ZIW_OP_SEND]		= IB_WC_SEND,
+	[ZIW_OP_SEND_INV]	= IB_WC_SEND,
+	[ZIW_OP_SEND_IMM]	= IB_WC_SEND,
+	[ZIW_OP_WRITE]		= IB_WC_RDMA_WRITE,
+	[ZIW_OP_WRITE_IMM]	= IB_WC_RDMA_WRITE,
+	[ZIW_OP_READ]		= IB_WC_RDMA_READ,
+	[ZIW_OP_READ_INV]	= IB_WC_RDMA_READ,
+	[ZIW_OP_FETCH_ADD]	= IB_WC_FETCH_ADD,
+	[ZIW_OP_CMP_SWAP]	= IB_WC_COMP_SWAP,
+	[ZIW_OP_LOCAL_INV]	= IB_WC_LOCAL_INV,
+	[ZIW_OP_REG_MR]		= IB_WC_REG_MR,
+	[ZIW_OP_RECV]		= IB_WC_RECV,
+	[ZIW_OP_RECV_IMM]	= IB_WC_RECV_RDMA_WITH_IMM,
+};
+
+static void cqe_to_wc(const struct ziw_cqe *cqe, struct ib_wc *wc)
+{
+	memset(wc, 0, sizeof(*wc));
+	wc->wr_id = cqe->wr_id;
+	wc->status = cqe->status;
+	wc->opcode = wc_opcodes[cqe->opcode];
+	wc->vendor_err = cqe->vendor_err;
+	wc->byte_len = cqe->byte_len;
+	wc->qp = cqe_qp(cqe);
+	if (cqe->flags & ZIW_CQE_WITH_INV) {
+		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
+		wc->ex.invalidate_rkey = cqe->ex;
+	} else if (cqe->flags & ZIW_CQE_WITH_IMM) {
+		wc->wc_flags |= IB_WC_WITH_IMM;
+		wc->ex.imm_data = (__force __be32)cqe->ex;
+	}
+}
+
+/**
+ * ziw_poll_cq - verb: take completions, for kernel consumers
+ * @ibcq: completion queue
+ * @num: at most so many
+ * @wc: filled
+ *
+ * Context: any.
+ * Return: how many were taken.
+ */
+int ziw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
+{
+	struct ziw_cq *cq = to_ziw_cq(ibcq);
+	struct ziw_ring *ring = &cq->ring;
+	unsigned long irq;
+	u32 cons;
+	int n;
+
+	spin_lock_irqsave(&cq->lock, irq);
+	cons = ring->hdr->cons;
+	for (n = 0; n < num && cons != ring->index; n++)
+		cqe_to_wc(ziw_ring_slot(ring, cons++), &wc[n]);
+	WRITE_ONCE(ring->hdr->cons, cons);
+	spin_unlock_irqrestore(&cq->lock, irq);
+	return n;
+}
+
+/**
+ * ziw_req_notify_cq - verb: arm the CQ, for kernel consumers
+ * @ibcq: completion queue
+ * @flags: IB_CQ_SOLICITED or IB_CQ_NEXT_COMP, IB_CQ_REPORT_MISSED_EVENTS
+ *
+ * Context: any.
+ * Return: 1 if missed events were asked for and CQEs wait, else 0.
+ */
+int ziw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
+{
+	struct ziw_cq *cq = to_ziw_cq(ibcq);
+	struct ziw_ring *ring = &cq->ring;
+	unsigned long irq;
+	int ret = 0;
+
+	spin_lock_irqsave(&cq->lock, irq);
+	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
+		ring->hdr->flags |= ZIW_CQ_ARM_SOLICITED;
+	else
+		ring->hdr->flags |= ZIW_CQ_ARM_NEXT;
+	if (flags & IB_CQ_REPORT_MISSED_EVENTS &&
+	    READ_ONCE(ring->hdr->cons) != ring->index)
+		ret = 1;
+	spin_unlock_irqrestore(&cq->lock, irq);
+	return ret;
+}
+
+/**
+ * ziw_create_cq - verb: create a CQ
+ * @ibcq: allocated by the RDMA core
+ * @attr: at most ZIW_MAX_CQE entries; no flags
+ * @attrs: of the command, NULL for a kernel consumer
+ *
+ * Context: process.
+ * Return: 0; -EINVAL, -EOPNOTSUPP or -ENOMEM.
+ */
+int ziw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		  struct ziw_cq_attrs *attrs)
+{
+	struct ib_udata *data = ziw_cq_udata(attrs);
+	struct ziw_dev *dev = to_ziw_dev(ibcq->device);
+	struct ziw_create_cq_resp resp = {};
+	struct ziw_cq *cq = to_ziw_cq(ibcq);
+	int err;
+
+	/* A CQE carries a timestamp of CLOCK_MONOTONIC whether asked for or not. */
+	if (attr->flags & ~(IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION))
+		return -EOPNOTSUPP;
+	if (!attr->cqe || attr->cqe > ZIW_MAX_CQE)
+		return -EINVAL;
+	if (data && data->outlen < sizeof(resp))
+		return -EINVAL;
+	if (!ziw_take(&dev->nr_cq, ZIW_MAX_CQ))
+		return -ENOMEM;
+
+	spin_lock_init(&cq->lock);
+	tasklet_setup(&cq->notify, cq_notify_tasklet);
+	INIT_WORK(&cq->overflow_work, cq_overflow_work);
+	err = ziw_ring_alloc(dev, &cq->ring, roundup_pow_of_two(attr->cqe),
+			     sizeof(struct ziw_cqe), data, &resp.cq);
+	if (err)
+		goto err_count;
+	ibcq->cqe = cq->ring.mask + 1;
+
+	if (data) {
+		err = ib_copy_to_udata(data, &resp, sizeof(resp));
+		if (err)
+			goto err_ring;
+	}
+	return 0;
+
+err_ring:
+	ziw_ring_free(&cq->ring);
+err_count:
+	atomic_dec(&dev->nr_cq);
+	return err;
+}
+
+/**
+ * ziw_destroy_cq - verb: end a CQ that no QP uses any more
+ * @ibcq: completion queue
+ * @udata: not used
+ *
+ * Context: process.
+ * Return: 0.
+ */
+int ziw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
+{
+	struct ziw_cq *cq = to_ziw_cq(ibcq);
+
+	tasklet_kill(&cq->notify);
+	cancel_work_sync(&cq->overflow_work);
+	ziw_ring_free(&cq->ring);
+	atomic_dec(&to_ziw_dev(ibcq->device)->nr_cq);
+	return 0;
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The ib_device: what it says of itself, contexts, PDs, and ring memory. */
+#include <linux/etherdevice.h>
+#include <linux/vmalloc.h>
+#include <net/addrconf.h>
+#include <rdma/ib_addr.h>
+#include "conn.h"
+
+/* --- attributes --- */
+
+static u64 ziw_guid(const struct ziw_dev *dev)
+{
+	const struct net_device *netdev = dev->netdev;
+	u8 guid[8];
+
+	if (netdev->addr_len != ETH_ALEN || is_zero_ether_addr(netdev->dev_addr))
+		return be64_to_cpu(dev->gid.global.subnet_prefix);
+	addrconf_addr_eui48(guid, netdev->dev_addr);
+	return get_unaligned_be64(guid);
+}
+
+/**
+ * ziw_device_gid - GID of index 0, where rdma_cm looks for an iWARP device
+ * @dev: device
+ * @gid: the interface's MAC, then zeros; or, where it has no MAC, something
+ *       that stays the same while the interface exists: a GID of all zeros is
+ *       no GID to the RDMA core
+ */
+void ziw_device_gid(struct ziw_dev *dev, union ib_gid *gid)
+{
+	const struct net_device *netdev = dev->netdev;
+
+	memset(gid, 0, sizeof(*gid));
+	if (netdev->addr_len == ETH_ALEN && !is_zero_ether_addr(netdev->dev_addr))
+		memcpy(gid->raw, netdev->dev_addr, ETH_ALEN);
+	else
+		*gid = dev->gid;
+}
+
+static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
+			    struct ib_udata *udata)
+{
+	struct ziw_dev *dev = to_ziw_dev(ibdev);
+
+	if (udata->inlen || udata->outlen)
+		return -EINVAL;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->fw_ver = 0;
+	attr->sys_image_guid = cpu_to_be64(ziw_guid(dev));
+	attr->max_mr_size = U64_MAX;
+	attr->page_size_cap = GENMASK_ULL(30, PAGE_SHIFT);
+	attr->max_qp = ZIW_MAX_QP;
+	attr->max_qp_wr = ZIW_MAX_WR;
+	attr->device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS;
+	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
+	attr->max_send_sge = ZIW_MAX_SGE;
+	attr->max_recv_sge = ZIW_MAX_SGE;
+	attr->max_sge_rd = ZIW_MAX_SGE;
+	attr->max_cq = ZIW_MAX_CQ;
+	attr->max_cqe = ZIW_MAX_CQE;
+	attr->max_mr = ZIW_MAX_MR;
+	attr->max_pd = ZIW_MAX_PD;
+	attr->max_qp_rd_atom = ZIW_MAX_IRD;
+	attr->max_qp_init_rd_atom = ZIW_MAX_ORD;
+	attr->max_res_rd_atom = ZIW_MAX_IRD * ZIW_MAX_QP;
+	attr->atomic_cap = IB_ATOMIC_NONE;
+	attr->max_srq = ZIW_MAX_SRQ;
+	attr->max_srq_wr = ZIW_MAX_WR;
+	attr->max_srq_sge = ZIW_MAX_SGE;
+	attr->max_fast_reg_page_list_len = ZIW_MAX_FRMR_PAGES;
+	/* CQE timestamps are nanoseconds of CLOCK_MONOTONIC. */
+	attr->timestamp_mask = U64_MAX;
+	attr->hca_core_clock = 1000000;
+	return 0;
+}
+
+static int ziw_query_port(struct ib_device *ibdev, u32 port,
+			  struct ib_port_attr *attr)
+{
+	struct net_device *netdev = to_ziw_dev(ibdev)->netdev;
+	bool up = netif_running(netdev) && netif_carrier_ok(netdev);
+	int err;
+
+	/* Speed and width of what is below; an interface that has none is no error. */
+	err = ib_get_eth_speed(ibdev, port, &attr->active_speed, &attr->active_width);
+	if (err) {
+		attr->active_speed = IB_SPEED_SDR;
+		attr->active_width = IB_WIDTH_1X;
+	}
+	attr->gid_tbl_len = 1;
+	attr->pkey_tbl_len = 1;
+	attr->max_msg_sz = ZIW_MAX_MSG;
+	attr->max_mtu = IB_MTU_4096;
+	attr->active_mtu = ib_mtu_int_to_enum(READ_ONCE(netdev->mtu));
+	attr->port_cap_flags = IB_PORT_CM_SUP | IB_PORT_DEVICE_MGMT_SUP;
+	attr->state = up ? IB_PORT_ACTIVE : IB_PORT_DOWN;
+	attr->phys_state = up ? IB_PORT_PHYS_STATE_LINK_UP :
+			   IB_PORT_PHYS_STATE_DISABLED;
+	return 0;
+}
+
+static int ziw_query_gid(struct ib_device *ibdev, u32 port, int index,
+			 union ib_gid *gid)
+{
+	if (index)
+		return -EINVAL;
+	ziw_device_gid(to_ziw_dev(ibdev), gid);
+	return 0;
+}
+
+static int ziw_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey)
+{
+	if (index)
+		return -EINVAL;
+	*pkey = 0xffff;
+	return 0;
+}
+
+static int ziw_port_immutable(struct ib_device *ibdev, u32 port,
+			      struct ib_port_immutable *immutable)
+{
+	struct ib_port_attr attr;
+	int err;
+
+	immutable->core_cap_flags = RDMA_CORE_PORT_IWARP;
+	err = ib_query_port(ibdev, port, &attr);
+	if (err)
+		return err;
+	immutable->gid_tbl_len = attr.gid_tbl_len;
+	immutable->pkey_tbl_len = attr.pkey_tbl_len;
+	return 0;
+}
+
+static enum rdma_link_layer ziw_link_layer(struct ib_device *ibdev, u32 port)
+{
+	return IB_LINK_LAYER_ETHERNET;
+}
+
+/* --- contexts and PDs --- */
+
+static int ziw_alloc_ucontext(struct ib_ucontext *ctx, struct ib_udata *udata)
+{
+	struct ziw_alloc_context_resp resp = { .abi_version = ZIW_ABI_VERSION };
+	struct ziw_alloc_context_req req = {};
+
+	if (udata->inlen >= sizeof(req)) {
+		int err = ib_copy_from_udata(&req, udata, sizeof(req));
+
+		if (err)
+			return err;
+	}
+	if (req.abi_version != ZIW_ABI_VERSION || udata->outlen < sizeof(resp)) {
+		ibdev_warn(ctx->device,
+			   "%s: provider of ABI %u, module of ABI %u: update the %s\n",
+			   current->comm, req.abi_version, ZIW_ABI_VERSION,
+			   req.abi_version < ZIW_ABI_VERSION ? "provider" : "module");
+		return -EINVAL;
+	}
+	return ib_copy_to_udata(udata, &resp, sizeof(resp));
+}
+
+static void ziw_dealloc_ucontext(struct ib_ucontext *ctx)
+{
+}
+
+/* Its presence lets the RDMA core take the device from under open contexts. */
+static void ziw_disassociate_ucontext(struct ib_ucontext *ctx)
+{
+}
+
+static int ziw_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	struct ziw_dev *dev = to_ziw_dev(ibpd->device);
+	struct ziw_pd *pd = to_ziw_pd(ibpd);
+	int err = 0;
+
+	if (!ziw_take(&dev->nr_pd, ZIW_MAX_PD))
+		return -ENOMEM;
+	pd->pdn = atomic_inc_return(&dev->pdn);
+	if (udata) {
+		struct ziw_alloc_pd_resp resp = { .pdn = pd->pdn };
+
+		err = ib_copy_to_udata(udata, &resp, min(sizeof(resp), udata->outlen));
+		if (err)
+			atomic_dec(&dev->nr_pd);
+	}
+	return err;
+}
+
+static int ziw_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	atomic_dec(&to_ziw_dev(ibpd->device)->nr_pd);
+	return 0;
+}
+
+/* --- ring memory --- */
+
+/**
+ * struct ziw_mmap_entry - ring memory that user space may map
+ * @rdma: the RDMA core's part, which counts who uses it
+ * @addr: from vmalloc_user()
+ */
+struct ziw_mmap_entry {
+	struct rdma_user_mmap_entry	rdma;
+	void				*addr;
+};
+
+static void ring_memory_free(void *addr)
+{
+	vfree(addr);
+	ziw_live_add(ZIW_LIVE_RING, -1);
+}
+
+/**
+ * ziw_mmap_free - the last user of ring memory is gone
+ * @entry: of the ring
+ */
+void ziw_mmap_free(struct rdma_user_mmap_entry *entry)
+{
+	struct ziw_mmap_entry *e = container_of(entry, struct ziw_mmap_entry, rdma);
+
+	ring_memory_free(e->addr);
+	kfree(e);
+}
+
+/**
+ * ziw_mmap - verb: map a ring
+ * @ctx: context
+ * @vma: offset and size as struct ziw_ring_info said
+ *
+ * Context: process.
+ * Return: 0 or -EINVAL.
+ */
+int ziw_mmap(struct ib_ucontext *ctx, struct vm_area_struct *vma)
+{
+	struct rdma_user_mmap_entry *entry;
+	int err;
+
+	entry = rdma_user_mmap_entry_get(ctx, vma);
+	if (!entry)
+		return -EINVAL;
+	/* The pages themselves outlive the ring, for as long as they are mapped. */
+	err = remap_vmalloc_range(vma, container_of(entry, struct ziw_mmap_entry,
+						    rdma)->addr, 0);
+	rdma_user_mmap_entry_put(entry);
+	return err;
+}
+
+static int ring_share(struct ziw_ring *ring, struct ib_udata *udata)
+{
+	struct ib_ucontext *ctx = rdma_udata_to_drv_context(udata, struct ziw_ucontext,
+							    ibuc) ?
+		&rdma_udata_to_drv_context(udata, struct ziw_ucontext, ibuc)->ibuc : NULL;
+	struct ziw_mmap_entry *entry;
+	int err;
+
+	entry = kzalloc(sizeof(*entry), GFP_KERNEL);
+	if (!entry)
+		return -ENOMEM;
+	entry->addr = ring->hdr;
+	err = rdma_user_mmap_entry_insert(ctx, &entry->rdma, ring->size);
+	if (err) {
+		kfree(entry);
+		return err;
+	}
+	ring->mmap = entry;
+	return 0;
+}
+
+/**
+ * ziw_ring_alloc - make a ring
+ * @dev: device
+ * @ring: to initialise
+ * @entries: slots, a power of two
+ * @stride: bytes from slot to slot
+ * @udata: of the command, so that user space maps it; NULL for a kernel consumer
+ * @info: filled, if @udata
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM.
+ */
+int ziw_ring_alloc(struct ziw_dev *dev, struct ziw_ring *ring, u32 entries,
+		   u32 stride, struct ib_udata *udata,
+		   struct ziw_ring_info *info)
+{
+	u32 slots_offset = ALIGN(sizeof(struct ziw_ring_hdr), 64);
+	int err;
+
+	memset(ring, 0, sizeof(*ring));
+	ring->size = PAGE_ALIGN(slots_offset + (size_t)entries * stride);
+	ring->hdr = vmalloc_user(ring->size);
+	if (!ring->hdr)
+		return -ENOMEM;
+	ziw_live_add(ZIW_LIVE_RING, 1);
+	ring->slots = (void *)ring->hdr + slots_offset;
+	ring->mask = entries - 1;
+	ring->stride = stride;
+	if (!udata)
+		return 0;
+
+	err = ring_share(ring, udata);
+	if (err) {
+		ring_memory_free(ring->hdr);
+		return err;
+	}
+	info->mmap_offset = rdma_user_mmap_get_offset(&ring->mmap->rdma);
+	info->mmap_size = ring->size;
+	info->entries = entries;
+	info->stride = stride;
+	info->slots_offset = slots_offset;
+	return 0;
+}
+
+/**
+ * ziw_ring_free - the kernel's end of a ring
+ * @ring: from ziw_ring_alloc()
+ *
+ * Context: process.
+ */
+void ziw_ring_free(struct ziw_ring *ring)
+{
+	if (ring->mmap)
+		rdma_user_mmap_entry_remove(&ring->mmap->rdma);
+	else
+		ring_memory_free(ring->hdr);
+}
+
+/* --- operations --- */
+
+static void ziw_dealloc_driver(struct ib_device *ibdev)
+{
+	struct ziw_dev *dev = to_ziw_dev(ibdev);
+
+	ziw_dev_free(dev);
+}
+
+const struct ib_device_ops ziw_device_ops = {
+	.owner			= THIS_MODULE,
+	.driver_id		= ZIW_RDMA_DRIVER_ID,
+	.uverbs_abi_ver		= ZIW_ABI_VERSION,
+
+	.query_device		= ziw_query_device,
+	.query_port		= ziw_query_port,
+	.query_gid		= ziw_query_gid,
+	.query_pkey		= ziw_query_pkey,
+	.get_port_immutable	= ziw_port_immutable,
+	.get_link_layer		= ziw_link_layer,
+	.dealloc_driver		= ziw_dealloc_driver,
+
+	.alloc_ucontext		= ziw_alloc_ucontext,
+	.dealloc_ucontext	= ziw_dealloc_ucontext,
+	.disassociate_ucontext	= ziw_disassociate_ucontext,
+	.mmap			= ziw_mmap,
+	.mmap_free		= ziw_mmap_free,
+	.alloc_pd		= ziw_alloc_pd,
+	.dealloc_pd		= ziw_dealloc_pd,
+
+	.get_dma_mr		= ziw_get_dma_mr,
+	.reg_user_mr		= ziw_reg_user_mr,
+	.alloc_mr		= ziw_alloc_mr,
+	.map_mr_sg		= ziw_map_mr_sg,
+	.dereg_mr		= ziw_dereg_mr,
+
+	.create_cq		= ziw_create_cq,
+	ZIW_CREATE_USER_CQ
+	.destroy_cq		= ziw_destroy_cq,
+	.poll_cq		= ziw_poll_cq,
+	.req_notify_cq		= ziw_req_notify_cq,
+
+	.create_srq		= ziw_create_srq,
+	.modify_srq		= ziw_modify_srq,
+	.query_srq		= ziw_query_srq,
+	.destroy_srq		= ziw_destroy_srq,
+	.post_srq_recv		= ziw_post_srq_recv,
+
+	.create_qp		= ziw_create_qp,
+	.modify_qp		= ziw_modify_qp,
+	.query_qp		= ziw_query_qp,
+	.destroy_qp		= ziw_destroy_qp,
+	.post_send		= ziw_post_send,
+	.post_recv		= ziw_post_recv,
+
+	.iw_connect		= ziw_connect,
+	.iw_accept		= ziw_accept,
+	.iw_reject		= ziw_reject,
+	.iw_create_listen	= ziw_create_listen,
+	.iw_destroy_listen	= ziw_destroy_listen,
+	.iw_add_ref		= ziw_qp_add_ref,
+	.iw_rem_ref		= ziw_qp_rem_ref,
+	.iw_get_qp		= ziw_get_qp,
+
+	INIT_RDMA_OBJ_SIZE(ib_cq, ziw_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_pd, ziw_pd, ibpd),
+	INIT_RDMA_OBJ_SIZE(ib_qp, ziw_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_srq, ziw_srq, ibsrq),
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, ziw_ucontext, ibuc),
+};

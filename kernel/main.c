@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Loading and unloading, `rdma link add`, and what happens to the interface
+ * below a device.
+ */
+#include <linux/if_arp.h>
+#include <linux/jhash.h>
+#include <linux/module.h>
+#include <net/net_namespace.h>
+#include <rdma/rdma_netlink.h>
+#include "conn.h"
+
+MODULE_DESCRIPTION("ziw: RDMA on any network interface, iWARP over TCP");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS_RDMA_LINK("ziw");
+
+unsigned int ziw_copy_threshold = 16384;
+module_param_named(copy_threshold, ziw_copy_threshold, uint, 0644);
+MODULE_PARM_DESC(copy_threshold,
+		 "bytes of a message from which its pages are sent in place and not copied (default 16384)");
+
+unsigned int ziw_max_fpdu;
+module_param_named(max_fpdu, ziw_max_fpdu, uint, 0444);
+MODULE_PARM_DESC(max_fpdu,
+		 "largest ULPDU sent, 128 to 65535 bytes; 0: what fits in one TCP segment (default 0)");
+
+unsigned int ziw_setup_timeout = 15;
+module_param_named(setup_timeout, ziw_setup_timeout, uint, 0444);
+MODULE_PARM_DESC(setup_timeout,
+		 "seconds that TCP's and MPA's connection setup may take, 1 to 60 (default 15)");
+
+unsigned int ziw_close_timeout = 5;
+module_param_named(close_timeout, ziw_close_timeout, uint, 0444);
+MODULE_PARM_DESC(close_timeout,
+		 "seconds that a graceful close may wait for the send queue or the peer, 1 to 60 (default 5)");
+
+unsigned int ziw_user_timeout = 30;
+module_param_named(user_timeout, ziw_user_timeout, uint, 0444);
+MODULE_PARM_DESC(user_timeout,
+		 "seconds of silence from the peer that end a connection, 10 to 3600 (default 30)");
+
+bool ziw_crc = true;
+module_param_named(crc, ziw_crc, bool, 0444);
+MODULE_PARM_DESC(crc, "ask for CRC on every connection; without, it is used where the peer asks (default on)");
+
+unsigned int ziw_mpa_rev = 2;
+module_param_named(mpa_rev, ziw_mpa_rev, uint, 0444);
+MODULE_PARM_DESC(mpa_rev, "MPA revision to connect with, 1 or 2 (default 2)");
+
+struct workqueue_struct *ziw_wq;
+
+atomic64_t ziw_live[ZIW_LIVE_NUM];
+
+static const char *const live_names[ZIW_LIVE_NUM] = {
+	[ZIW_LIVE_DEV]		= "devices",
+	[ZIW_LIVE_RING]		= "rings",
+	[ZIW_LIVE_MR]		= "memory regions",
+	[ZIW_LIVE_CONN]		= "connections",
+	[ZIW_LIVE_LISTENER]	= "listeners",
+};
+
+static LIST_HEAD(devs);
+static DEFINE_SPINLOCK(devs_lock);
+
+/* --- devices --- */
+
+/**
+ * ziw_dev_conn_get - count one connection or listener
+ * @dev: device
+ *
+ * Return: false if the device is going away.
+ */
+bool ziw_dev_conn_get(struct ziw_dev *dev)
+{
+	bool ok;
+
+	spin_lock_bh(&dev->conns_lock);
+	ok = !dev->dying;
+	if (ok)
+		atomic_inc(&dev->nr_conns);
+	spin_unlock_bh(&dev->conns_lock);
+	return ok;
+}
+
+/**
+ * ziw_dev_conn_put - its socket is released
+ * @dev: device; not to be touched any more
+ */
+void ziw_dev_conn_put(struct ziw_dev *dev)
+{
+	/* Under the lock, so that who waits does not free the device too soon. */
+	spin_lock_bh(&dev->conns_lock);
+	if (atomic_dec_and_test(&dev->nr_conns))
+		wake_up_all(&dev->conns_wait);
+	spin_unlock_bh(&dev->conns_lock);
+}
+
+/**
+ * ziw_dev_kill - end all connections, and allow no new ones
+ * @dev: device
+ *
+ * Context: process. Does not wait.
+ */
+void ziw_dev_kill(struct ziw_dev *dev)
+{
+	struct ziw_conn *conn;
+
+	spin_lock_bh(&dev->conns_lock);
+	dev->dying = true;
+	list_for_each_entry(conn, &dev->conns, entry)
+		ziw_conn_abort(conn);
+	spin_unlock_bh(&dev->conns_lock);
+}
+
+static void dev_wait_conns(struct ziw_dev *dev)
+{
+	ziw_dev_kill(dev);
+	wait_event(dev->conns_wait, !atomic_read(&dev->nr_conns));
+	/* See ziw_dev_conn_put(). */
+	spin_lock_bh(&dev->conns_lock);
+	spin_unlock_bh(&dev->conns_lock);
+}
+
+/**
+ * ziw_dev_free - the RDMA core has let go of the device
+ * @dev: device
+ *
+ * Context: process. The core frees the memory afterwards.
+ */
+void ziw_dev_free(struct ziw_dev *dev)
+{
+	dev_wait_conns(dev);
+	spin_lock(&devs_lock);
+	list_del(&dev->entry);
+	spin_unlock(&devs_lock);
+	xa_destroy(&dev->qps);
+	xa_destroy(&dev->mrs);
+	netdev_put(dev->netdev, &dev->netdev_tracker);
+	ziw_live_add(ZIW_LIVE_DEV, -1);
+}
+
+static const char *why_not(const struct net_device *netdev)
+{
+	if (netdev->type == ARPHRD_INFINIBAND)
+		return "IPoIB has RDMA below it already";
+	if (netdev->flags & IFF_SLAVE || netif_is_bridge_port(netdev) ||
+	    netif_is_team_port(netdev))
+		return "a port of a bond, team or bridge has no addresses: use the bond, team or bridge";
+	if (netdev->type == ARPHRD_CAN || netdev->type == ARPHRD_NETLINK)
+		return "it does not carry IP";
+	if (netdev->mtu < IPV4_MIN_MTU)
+		return "its MTU is too small for IP";
+	return NULL;
+}
+
+static void dev_make_gid(struct ziw_dev *dev)
+{
+	const struct net_device *netdev = dev->netdev;
+	u32 seed = jhash(netdev->name, strlen(netdev->name), netdev->ifindex);
+
+	/* Locally administered, so that it cannot be a real MAC's. */
+	dev->gid.raw[0] = 0x02;
+	dev->gid.raw[1] = 'z';
+	put_unaligned_be32(seed, dev->gid.raw + 2);
+}
+
+static void dev_init(struct ziw_dev *dev, struct net_device *netdev)
+{
+	dev->netdev = netdev;
+	netdev_hold(netdev, &dev->netdev_tracker, GFP_KERNEL);
+	dev_make_gid(dev);
+	xa_init(&dev->mrs);
+	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC);
+	spin_lock_init(&dev->conns_lock);
+	INIT_LIST_HEAD(&dev->conns);
+	init_waitqueue_head(&dev->conns_wait);
+
+	dev->ibdev.node_type = RDMA_NODE_RNIC;
+	strscpy(dev->ibdev.node_desc, "ziw", sizeof(dev->ibdev.node_desc));
+	dev->ibdev.phys_port_cnt = 1;
+	dev->ibdev.num_comp_vectors = num_possible_cpus();
+	dev->ibdev.local_dma_lkey = 0;
+	/* The doorbells. */
+	dev->ibdev.uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
+				      BIT_ULL(IB_USER_VERBS_CMD_POST_RECV);
+	/* The TCP stack hands out the ports: nothing to ask of a port mapper. */
+	dev->ibdev.iw_driver_flags = IW_F_NO_PORT_MAP;
+	strscpy(dev->ibdev.iw_ifname, netdev->name, sizeof(dev->ibdev.iw_ifname));
+	ib_set_device_ops(&dev->ibdev, &ziw_device_ops);
+}
+
+static int ziw_newlink(const char *name, struct net_device *netdev)
+{
+	const char *why = why_not(netdev);
+	struct ib_device *ibdev;
+	union ib_gid gid;
+	struct ziw_dev *dev;
+	int err;
+
+	if (why) {
+		pr_warn("ziw: no device on %s: %s\n", netdev->name, why);
+		return -EOPNOTSUPP;
+	}
+	ibdev = ib_device_get_by_netdev(netdev, ZIW_RDMA_DRIVER_ID);
+	if (ibdev) {
+		pr_warn("ziw: no second device on %s: it has %s\n", netdev->name,
+			dev_name(&ibdev->dev));
+		ib_device_put(ibdev);
+		return -EEXIST;
+	}
+
+	dev = ziw_alloc_device(ziw_dev, ibdev, netdev);
+	if (!dev)
+		return -ENOMEM;
+	dev_init(dev, netdev);
+	ziw_live_add(ZIW_LIVE_DEV, 1);
+	spin_lock(&devs_lock);
+	list_add(&dev->entry, &devs);
+	spin_unlock(&devs_lock);
+
+	ziw_device_gid(dev, &gid);
+	dev->ibdev.node_guid = gid.global.subnet_prefix;
+	err = ib_device_set_netdev(&dev->ibdev, netdev, 1);
+	if (err)
+		goto err_dealloc;
+	err = ib_register_device(&dev->ibdev, name, NULL);
+	if (err)
+		goto err_dealloc;
+	return 0;
+
+err_dealloc:
+	/* Calls dealloc_driver only from a device that was registered. */
+	ziw_dev_free(dev);
+	ib_dealloc_device(&dev->ibdev);
+	return err;
+}
+
+static struct rdma_link_ops ziw_link_ops = {
+	.type		= "ziw",
+	.newlink	= ziw_newlink,
+};
+
+/* --- the interface below --- */
+
+static void port_event(struct ziw_dev *dev, enum ib_event_type type)
+{
+	struct ib_event event = {
+		.device			= &dev->ibdev,
+		.element.port_num	= 1,
+		.event			= type,
+	};
+
+	ib_dispatch_event(&event);
+}
+
+static int ziw_netdev_event(struct notifier_block *nb, unsigned long event,
+			    void *info)
+{
+	struct net_device *netdev = netdev_notifier_info_to_dev(info);
+	struct ib_device *ibdev;
+	struct ziw_dev *dev;
+
+	ibdev = ib_device_get_by_netdev(netdev, ZIW_RDMA_DRIVER_ID);
+	if (!ibdev)
+		return NOTIFY_OK;
+	dev = to_ziw_dev(ibdev);
+
+	switch (event) {
+	case NETDEV_UP:
+	case NETDEV_DOWN:
+	case NETDEV_CHANGE:
+		port_event(dev, netif_running(netdev) && netif_carrier_ok(netdev) &&
+			   event != NETDEV_DOWN ? IB_EVENT_PORT_ACTIVE :
+			   IB_EVENT_PORT_ERR);
+		break;
+	case NETDEV_CHANGEADDR:
+		port_event(dev, IB_EVENT_GID_CHANGE);
+		break;
+	case NETDEV_CHANGENAME:
+		strscpy(ibdev->iw_ifname, netdev->name, sizeof(ibdev->iw_ifname));
+		break;
+	case NETDEV_UNREGISTER:
+		ziw_dev_kill(dev);
+		ib_unregister_device_queued(ibdev);
+		break;
+	}
+	ib_device_put(ibdev);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block ziw_netdev_nb = {
+	.notifier_call = ziw_netdev_event,
+};
+
+/*
+ * A network namespace goes: its TCP goes before its interfaces do, so the
+ * sockets have to be closed before either.
+ */
+static void __net_exit ziw_net_pre_exit(struct net *net)
+{
+	struct ziw_dev *dev, *found;
+
+	do {
+		found = NULL;
+		spin_lock(&devs_lock);
+		list_for_each_entry(dev, &devs, entry) {
+			if (!net_eq(dev_net(dev->netdev), net) ||
+			    !ib_device_try_get(&dev->ibdev))
+				continue;
+			found = dev;
+			break;
+		}
+		spin_unlock(&devs_lock);
+		if (found) {
+			ziw_dev_kill(found);
+			ib_unregister_device_and_put(&found->ibdev);
+		}
+	} while (found);
+}
+
+static struct pernet_operations ziw_net_ops = {
+	.pre_exit = ziw_net_pre_exit,
+};
+
+/* --- module --- */
+
+static int check_range(const char *name, unsigned int value, unsigned int min,
+		       unsigned int max)
+{
+	if (value >= min && value <= max)
+		return 0;
+	pr_err("ziw: parameter %s=%u is out of range: %u to %u\n", name, value, min, max);
+	return -EINVAL;
+}
+
+static int check_parameters(void)
+{
+	int err = 0;
+
+	if (ziw_max_fpdu)
+		err = err ?: check_range("max_fpdu", ziw_max_fpdu, 128, MPA_MAX_ULPDU);
+	err = err ?: check_range("setup_timeout", ziw_setup_timeout, 1, 60);
+	err = err ?: check_range("close_timeout", ziw_close_timeout, 1, 60);
+	err = err ?: check_range("user_timeout", ziw_user_timeout, 10, 3600);
+	return err ?: check_range("mpa_rev", ziw_mpa_rev, 1, 2);
+}
+
+static void report_leaks(void)
+{
+	int i;
+
+	for (i = 0; i < ZIW_LIVE_NUM; i++)
+		if (atomic64_read(&ziw_live[i]))
+			pr_err("ziw: leak: %lld %s\n",
+			       (long long)atomic64_read(&ziw_live[i]), live_names[i]);
+}
+
+static int __init ziw_init(void)
+{
+	int err;
+
+	err = check_parameters();
+	if (err)
+		return err;
+	err = ziw_llp_init();
+	if (err)
+		return err;
+	ziw_wq = alloc_workqueue("ziw", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!ziw_wq)
+		return -ENOMEM;
+	err = register_pernet_subsys(&ziw_net_ops);
+	if (err)
+		goto err_wq;
+	err = register_netdevice_notifier(&ziw_netdev_nb);
+	if (err)
+		goto err_pernet;
+	rdma_link_register(&ziw_link_ops);
+	return 0;
+
+err_pernet:
+	unregister_pernet_subsys(&ziw_net_ops);
+err_wq:
+	destroy_workqueue(ziw_wq);
+	return err;
+}
+
+static void __exit ziw_exit(void)
+{
+	rdma_link_unregister(&ziw_link_ops);
+	unregister_netdevice_notifier(&ziw_netdev_nb);
+	ib_unregister_driver(ZIW_RDMA_DRIVER_ID);
+	unregister_pernet_subsys(&ziw_net_ops);
+	destroy_workqueue(ziw_wq);
+	/* Regions and connections are freed by RCU callbacks. */
+	rcu_barrier();
+	ziw_arena_exit();
+	report_leaks();
+}
+
+module_init(ziw_init);
+module_exit(ziw_exit);

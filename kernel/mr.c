@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory: registration, the STag table, the access check and the address walk.
+ *
+ * An STag is 24 bits of index and 8 bits of key. The index is chosen at random,
+ * so that a peer cannot guess the STags of other regions (RFC 5042, 6.3.1).
+ */
+#include <linux/random.h>
+#include <linux/rculist.h>
+#include <rdma/ib_umem.h>
+#include <rdma/iter.h>
+#include "ziw.h"
+
+#define STAG_KEY_BITS	8
+#define STAG_MAX_INDEX	0xffffff
+
+#define REMOTE_ACCESS	(IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE | \
+			 IB_ACCESS_REMOTE_ATOMIC)
+#define KNOWN_ACCESS	(IB_ACCESS_LOCAL_WRITE | REMOTE_ACCESS | IB_ACCESS_MW_BIND | \
+			 IB_ZERO_BASED | IB_ACCESS_OPTIONAL)
+
+static u32 stag_index(u32 stag)
+{
+	return stag >> STAG_KEY_BITS;
+}
+
+/* --- lookup, in any context with bottom halves off --- */
+
+static enum ziw_mr_error mr_allows(const struct ziw_mr *mr, struct ib_pd *pd,
+				   u32 stag, int access, u64 addr, u32 len)
+{
+	if (!mr->valid || mr->stag != stag)
+		return ZIW_MR_INVALID_STAG;
+	if (mr->ibmr.pd != pd)
+		return ZIW_MR_NOT_ASSOCIATED;
+	if ((mr->access & access) != access)
+		return ZIW_MR_ACCESS;
+	if (addr + len < addr)
+		return ZIW_MR_TO_WRAP;
+	if (mr->type == ZIW_MR_DMA)
+		return ZIW_MR_OK;
+	if (addr < mr->iova || addr - mr->iova > mr->length ||
+	    len > mr->length - (addr - mr->iova))
+		return ZIW_MR_BOUNDS;
+	return ZIW_MR_OK;
+}
+
+/* What the local DMA key names: all memory, for kernel consumers only. */
+static struct ziw_mr local_dma = {
+	.type	= ZIW_MR_DMA,
+	.lock	= __RW_LOCK_UNLOCKED(local_dma.lock),
+	.valid	= true,
+};
+
+/**
+ * ziw_mr_get - take a region for an access, if the access is allowed
+ * @pd: of the QP
+ * @stag: as the WQE or the peer names it
+ * @kernel: the QP is a kernel consumer's and the access is local: STag 0 is
+ *          the local DMA key
+ * @access: enum ib_access_flags that it must have; 0 to read locally
+ * @addr: first address
+ * @len: bytes
+ * @err: why not
+ *
+ * Context: bottom halves off. What is returned must be given to ziw_mr_put()
+ * before they are on again; until then nobody can invalidate it.
+ * Return: the region, or NULL.
+ */
+struct ziw_mr *ziw_mr_get(struct ib_pd *pd, u32 stag, bool kernel, int access,
+			  u64 addr, u32 len, enum ziw_mr_error *err)
+{
+	struct ziw_dev *dev = to_ziw_dev(pd->device);
+	struct ziw_mr *mr;
+
+	if (!stag && kernel)
+		return &local_dma;
+
+	rcu_read_lock();
+	mr = xa_load(&dev->mrs, stag_index(stag));
+	if (!mr) {
+		rcu_read_unlock();
+		*err = ZIW_MR_INVALID_STAG;
+		return NULL;
+	}
+	/* RCU keeps the memory until the lock tells whether the STag is still valid. */
+	read_lock(&mr->lock);
+	*err = mr_allows(mr, pd, stag, access, addr, len);
+	if (*err != ZIW_MR_OK) {
+		read_unlock(&mr->lock);
+		mr = NULL;
+	}
+	rcu_read_unlock();
+	return mr;
+}
+
+/**
+ * ziw_mr_put - end an access
+ * @mr: from ziw_mr_get()
+ */
+void ziw_mr_put(struct ziw_mr *mr)
+{
+	if (mr != &local_dma)
+		read_unlock(&mr->lock);
+}
+
+/**
+ * ziw_mr_range - where an address of a region lies in kernel memory
+ * @mr: from ziw_mr_get(), which checked the address
+ * @addr: address in the region
+ * @len: bytes wanted; reduced to what is contiguous from there
+ *
+ * Return: the kernel address, or NULL if a DMA region has no memory there.
+ */
+void *ziw_mr_range(const struct ziw_mr *mr, u64 addr, u32 *len)
+{
+	u64 off, in_block, block;
+
+	if (mr->type == ZIW_MR_DMA) {
+		void *va = (void *)(uintptr_t)addr;
+
+		/*
+		 * The ULP is trusted with its own addresses, but a peer that
+		 * was given a DMA region's STag names any it likes.
+		 */
+		if (mr != &local_dma) {
+			if (!virt_addr_valid(va))
+				return NULL;
+			*len = min_t(u32, *len, PAGE_SIZE - offset_in_page(va));
+		}
+		return va;
+	}
+
+	block = 1ULL << mr->block_shift;
+	off = addr - mr->iova + mr->offset;
+	in_block = off & (block - 1);
+	*len = min_t(u64, *len, block - in_block);
+	return (void *)(uintptr_t)(mr->blocks[off >> mr->block_shift] + in_block);
+}
+
+/**
+ * ziw_mr_check - ask about an access without making it
+ * @pd: of the QP
+ * @stag: as the peer names it
+ * @access: enum ib_access_flags that it must have
+ * @addr: first address
+ * @len: bytes
+ *
+ * Context: bottom halves off.
+ * Return: ZIW_MR_OK, or why not.
+ */
+enum ziw_mr_error ziw_mr_check(struct ib_pd *pd, u32 stag, int access, u64 addr,
+			       u32 len)
+{
+	enum ziw_mr_error err;
+	struct ziw_mr *mr = ziw_mr_get(pd, stag, false, access, addr, len, &err);
+
+	if (!mr)
+		return err;
+	ziw_mr_put(mr);
+	return ZIW_MR_OK;
+}
+
+/**
+ * ziw_mr_invalidate - make an STag invalid until it is registered anew
+ * @pd: of the QP that asks
+ * @dev: device
+ * @stag: STag
+ * @remote: the peer asks: the region must allow it some access
+ *
+ * Waits, without sleeping, for accesses under way.
+ *
+ * Context: bottom halves off.
+ * Return: 0, -EINVAL if there is no such valid STag in this PD, -EPERM if this
+ * kind of region is not invalidated, but deregistered.
+ */
+int ziw_mr_invalidate(struct ib_pd *pd, struct ziw_dev *dev, u32 stag,
+		      bool remote)
+{
+	struct ziw_mr *mr;
+	int ret = 0;
+
+	rcu_read_lock();
+	mr = xa_load(&dev->mrs, stag_index(stag));
+	if (!mr) {
+		rcu_read_unlock();
+		return -EINVAL;
+	}
+	write_lock(&mr->lock);
+	if (!mr->valid || mr->stag != stag || mr->ibmr.pd != pd)
+		ret = -EINVAL;
+	else if (mr->type != ZIW_MR_FAST ||
+		 (remote && !(mr->access & REMOTE_ACCESS)))
+		ret = -EPERM;
+	else
+		mr->valid = false;
+	write_unlock(&mr->lock);
+	rcu_read_unlock();
+	return ret;
+}
+
+/**
+ * ziw_mr_fast_register - make a region's STag valid, IB_WR_REG_MR
+ * @ibmr: region with its pages set by ib_map_mr_sg()
+ * @key: new STag; differs from the old one in the key at most
+ * @access: enum ib_access_flags
+ *
+ * Context: bottom halves off.
+ * Return: 0, or -EINVAL if the region is in use or of another kind.
+ */
+int ziw_mr_fast_register(struct ib_mr *ibmr, u32 key, int access)
+{
+	struct ziw_mr *mr = to_ziw_mr(ibmr);
+	int ret = -EINVAL;
+
+	write_lock(&mr->lock);
+	if (mr->type == ZIW_MR_FAST && !mr->valid &&
+	    stag_index(key) == stag_index(mr->stag)) {
+		mr->stag = key;
+		mr->access = access;
+		mr->iova = access & IB_ZERO_BASED ? 0 : ibmr->iova;
+		mr->length = ibmr->length;
+		mr->block_shift = ilog2(ibmr->page_size);
+		mr->offset = ibmr->iova & (ibmr->page_size - 1);
+		mr->valid = true;
+		ret = 0;
+	}
+	write_unlock(&mr->lock);
+	return ret;
+}
+
+/* --- registration, process context --- */
+
+static struct ziw_mr *mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
+			       u32 max_blocks)
+{
+	struct ziw_dev *dev = to_ziw_dev(pd->device);
+	struct ziw_mr *mr;
+	u32 index;
+	int err;
+
+	if (!ziw_take(&dev->nr_mr, ZIW_MAX_MR))
+		return ERR_PTR(-ENOMEM);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	if (!mr) {
+		err = -ENOMEM;
+		goto err_count;
+	}
+	mr->dev = dev;
+	mr->type = type;
+	mr->max_blocks = max_blocks;
+	mr->ibmr.pd = pd;
+	rwlock_init(&mr->lock);
+	if (max_blocks) {
+		mr->blocks = kvcalloc(max_blocks, sizeof(*mr->blocks), GFP_KERNEL);
+		if (!mr->blocks) {
+			err = -ENOMEM;
+			goto err_free;
+		}
+	}
+
+	/* Index 0 would let STag 0 exist, which names the local DMA region. */
+	do {
+		index = get_random_u32() & STAG_MAX_INDEX;
+		err = index ? xa_insert(&dev->mrs, index, mr, GFP_KERNEL) : -EBUSY;
+	} while (err == -EBUSY);
+	if (err)
+		goto err_blocks;
+
+	mr->stag = index << STAG_KEY_BITS | (get_random_u32() & 0xff);
+	mr->ibmr.lkey = mr->stag;
+	mr->ibmr.rkey = mr->stag;
+	ziw_live_add(ZIW_LIVE_MR, 1);
+	return mr;
+
+err_blocks:
+	kvfree(mr->blocks);
+err_free:
+	kfree(mr);
+err_count:
+	atomic_dec(&dev->nr_mr);
+	return ERR_PTR(err);
+}
+
+static void mr_publish(struct ziw_mr *mr)
+{
+	write_lock_bh(&mr->lock);
+	mr->valid = true;
+	write_unlock_bh(&mr->lock);
+}
+
+static void mr_free_rcu(struct rcu_head *rcu)
+{
+	struct ziw_mr *mr = container_of(rcu, struct ziw_mr, rcu);
+
+	kvfree(mr->blocks);
+	kfree(mr);
+	ziw_live_add(ZIW_LIVE_MR, -1);
+}
+
+/**
+ * ziw_dereg_mr - verb: end a region
+ * @ibmr: region
+ * @udata: not used
+ *
+ * When this returns nothing of the device touches the memory any more.
+ *
+ * Context: process.
+ * Return: 0.
+ */
+int ziw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
+{
+	struct ziw_mr *mr = to_ziw_mr(ibmr);
+
+	write_lock_bh(&mr->lock);
+	mr->valid = false;
+	write_unlock_bh(&mr->lock);
+	xa_erase(&mr->dev->mrs, stag_index(mr->stag));
+	if (mr->umem)
+		ib_umem_release(mr->umem);
+	atomic_dec(&mr->dev->nr_mr);
+	call_rcu(&mr->rcu, mr_free_rcu);
+	return 0;
+}
+
+/**
+ * ziw_get_dma_mr - verb: a region of all kernel memory
+ * @pd: protection domain
+ * @access: enum ib_access_flags
+ *
+ * Context: process.
+ * Return: the region, or an ERR_PTR.
+ */
+struct ib_mr *ziw_get_dma_mr(struct ib_pd *pd, int access)
+{
+	struct ziw_mr *mr = mr_alloc(pd, ZIW_MR_DMA, 0);
+
+	if (IS_ERR(mr))
+		return ERR_CAST(mr);
+	mr->access = access;
+	mr_publish(mr);
+	return &mr->ibmr;
+}
+
+/* The registration's kernel addresses, block by block. */
+static int mr_fill_blocks(struct ziw_mr *mr, struct ib_umem *umem,
+			  unsigned long block_size)
+{
+	struct ib_block_iter iter;
+
+	rdma_umem_for_each_dma_block(umem, &iter, block_size) {
+		if (mr->nr_blocks == mr->max_blocks)
+			return -EFAULT;
+		mr->blocks[mr->nr_blocks++] = rdma_block_iter_dma_address(&iter);
+	}
+	return mr->nr_blocks == mr->max_blocks ? 0 : -EFAULT;
+}
+
+/**
+ * ziw_reg_user_mr - verb: register memory of a process
+ * @pd: protection domain
+ * @start: address in the process
+ * @length: bytes
+ * @virt_addr: address by which work requests and peers name @start
+ * @access: enum ib_access_flags
+ * @udata: of the command
+ *
+ * Context: process.
+ * Return: the region, or an ERR_PTR: -EOPNOTSUPP for access flags that ziw
+ * does not know, else what pinning the memory gave.
+ */
+struct ib_mr *ziw_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
+			      u64 virt_addr, int access, ZIW_DMAH_ARG
+			      struct ib_udata *udata)
+{
+	unsigned long block_size;
+	struct ib_umem *umem;
+	struct ziw_mr *mr;
+	int err;
+
+#if ZIW_HAS_DMAH
+	if (dmah)
+		return ERR_PTR(-EOPNOTSUPP);
+#endif
+	if (access & ~KNOWN_ACCESS)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (virt_addr + length < virt_addr)
+		return ERR_PTR(-EINVAL);
+
+	umem = ziw_umem_get(pd->device, start, length, access);
+	if (IS_ERR(umem))
+		return ERR_CAST(umem);
+
+	/* Blocks as large as the memory is contiguous. */
+	block_size = ib_umem_find_best_pgsz(umem, GENMASK_ULL(30, PAGE_SHIFT),
+					    start);
+	if (!block_size) {
+		err = -EINVAL;
+		goto err_umem;
+	}
+	mr = mr_alloc(pd, ZIW_MR_USER, ib_umem_num_dma_blocks(umem, block_size));
+	if (IS_ERR(mr)) {
+		err = PTR_ERR(mr);
+		goto err_umem;
+	}
+	mr->block_shift = ilog2(block_size);
+	mr->offset = start & (block_size - 1);
+	mr->iova = access & IB_ZERO_BASED ? 0 : virt_addr;
+	mr->length = length;
+	mr->access = access;
+	err = mr_fill_blocks(mr, umem, block_size);
+	if (err) {
+		ziw_dereg_mr(&mr->ibmr, NULL);
+		goto err_umem;
+	}
+	mr->umem = umem;
+	mr_publish(mr);
+	return &mr->ibmr;
+
+err_umem:
+	ib_umem_release(umem);
+	return ERR_PTR(err);
+}
+
+/**
+ * ziw_alloc_mr - verb: a region for fast registration
+ * @pd: protection domain
+ * @type: IB_MR_TYPE_MEM_REG
+ * @max_num_sg: pages, at most ZIW_MAX_FRMR_PAGES
+ *
+ * Context: process.
+ * Return: the region, invalid until IB_WR_REG_MR, or an ERR_PTR.
+ */
+struct ib_mr *ziw_alloc_mr(struct ib_pd *pd, enum ib_mr_type type,
+			   u32 max_num_sg)
+{
+	struct ziw_mr *mr;
+
+	if (type != IB_MR_TYPE_MEM_REG)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!max_num_sg || max_num_sg > ZIW_MAX_FRMR_PAGES)
+		return ERR_PTR(-EINVAL);
+	mr = mr_alloc(pd, ZIW_MR_FAST, max_num_sg);
+	return IS_ERR(mr) ? ERR_CAST(mr) : &mr->ibmr;
+}
+
+static int mr_set_page(struct ib_mr *ibmr, u64 addr)
+{
+	struct ziw_mr *mr = to_ziw_mr(ibmr);
+
+	if (mr->nr_blocks == mr->max_blocks)
+		return -ENOMEM;
+	mr->blocks[mr->nr_blocks++] = addr;
+	return 0;
+}
+
+/**
+ * ziw_map_mr_sg - verb: set the pages of a region for fast registration
+ * @ibmr: region, invalid
+ * @sg: DMA mapped; addresses are kernel addresses, since ziw uses virtual DMA
+ * @nents: entries
+ * @offset: into the first
+ *
+ * Return: entries mapped, or a negative error; -EBUSY while the STag is valid.
+ */
+int ziw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
+		  unsigned int *offset)
+{
+	struct ziw_mr *mr = to_ziw_mr(ibmr);
+
+	if (READ_ONCE(mr->valid))
+		return -EBUSY;
+	mr->nr_blocks = 0;
+	return ib_sg_to_pages(ibmr, sg, nents, offset, mr_set_page);
+}

@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The verbs that make, change, ask about and destroy objects.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ziw.h"
+
+/*
+ * Our response behind the core's. DECLARE_DRV_CMD() names the fields of a
+ * structure a second time where a script of rdma-core has seen its header;
+ * here it has not, and drv_payload is what is used.
+ */
+#define _STRUCT_ziw_alloc_pd_resp	struct {}
+#define _STRUCT_ziw_create_cq_resp	struct {}
+#define _STRUCT_ziw_create_srq_resp	struct {}
+#define _STRUCT_ziw_create_qp_resp	struct {}
+
+DECLARE_DRV_CMD(ziw_cmd_alloc_pd, IB_USER_VERBS_CMD_ALLOC_PD,
+		empty, ziw_alloc_pd_resp);
+DECLARE_DRV_CMD(ziw_cmd_create_cq, IB_USER_VERBS_EX_CMD_CREATE_CQ,
+		empty, ziw_create_cq_resp);
+DECLARE_DRV_CMD(ziw_cmd_create_srq, IB_USER_VERBS_CMD_CREATE_SRQ,
+		empty, ziw_create_srq_resp);
+DECLARE_DRV_CMD(ziw_cmd_create_qp, IB_USER_VERBS_CMD_CREATE_QP,
+		empty, ziw_create_qp_resp);
+
+static int ziw_query_device_ex(struct ibv_context *ibctx,
+			       const struct ibv_query_device_ex_input *input,
+			       struct ibv_device_attr_ex *attr,
+			       size_t attr_size)
+{
+	struct ib_uverbs_ex_query_device_resp resp;
+	size_t resp_size = sizeof(resp);
+	uint64_t version;
+	int ret;
+
+	ret = ibv_cmd_query_device_any(ibctx, input, attr, attr_size,
+				       &resp, &resp_size);
+	if (ret)
+		return ret;
+
+	version = resp.base.fw_ver;
+	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver),
+		 "%u.%u.%u", (unsigned int)(version >> 32),
+		 (unsigned int)(version >> 16) & 0xffff,
+		 (unsigned int)version & 0xffff);
+	return 0;
+}
+
+static int ziw_query_port(struct ibv_context *ibctx, uint8_t port,
+			  struct ibv_port_attr *attr)
+{
+	struct ibv_query_port cmd;
+
+	return ibv_cmd_query_port(ibctx, port, attr, &cmd, sizeof(cmd));
+}
+
+/* The clock of the completions' timestamps; all of it is in tv_nsec. */
+static int ziw_query_rt_values(struct ibv_context *ibctx,
+			       struct ibv_values_ex *values)
+{
+	struct timespec now;
+	uint32_t mask = 0;
+
+	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
+		if (clock_gettime(CLOCK_MONOTONIC, &now))
+			return errno;
+		values->raw_clock.tv_sec = 0;
+		values->raw_clock.tv_nsec =
+			now.tv_sec * 1000000000 + now.tv_nsec;
+		mask |= IBV_VALUES_MASK_RAW_CLOCK;
+	}
+	values->comp_mask = mask;
+	return 0;
+}
+
+static struct ibv_pd *ziw_alloc_pd(struct ibv_context *ibctx)
+{
+	struct ziw_cmd_alloc_pd_resp resp = {};
+	struct ibv_alloc_pd cmd;
+	struct ibv_pd *ibpd;
+	int ret;
+
+	ibpd = calloc(1, sizeof(*ibpd));
+	if (!ibpd)
+		return NULL;
+
+	ret = ibv_cmd_alloc_pd(ibctx, ibpd, &cmd, sizeof(cmd),
+			       &resp.ibv_resp, sizeof(resp));
+	if (ret) {
+		free(ibpd);
+		errno = ret;
+		return NULL;
+	}
+	return ibpd;
+}
+
+static int ziw_dealloc_pd(struct ibv_pd *ibpd)
+{
+	int ret;
+
+	ret = ibv_cmd_dealloc_pd(ibpd);
+	if (ret)
+		return ret;
+
+	free(ibpd);
+	return 0;
+}
+
+static struct ibv_mr *ziw_reg_mr(struct ibv_pd *ibpd, void *addr,
+				 size_t length, uint64_t iova, int access)
+{
+	struct ib_uverbs_reg_mr_resp resp;
+	struct ibv_reg_mr cmd;
+	struct verbs_mr *vmr;
+	int ret;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return NULL;
+
+	ret = ibv_cmd_reg_mr(ibpd, addr, length, iova, access, vmr,
+			     &cmd, sizeof(cmd), &resp, sizeof(resp));
+	if (ret) {
+		free(vmr);
+		errno = ret;
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}
+
+static int ziw_dereg_mr(struct verbs_mr *vmr)
+{
+	int ret;
+
+	ret = ibv_cmd_dereg_mr(vmr);
+	if (ret)
+		return ret;
+
+	free(vmr);
+	return 0;
+}
+
+static struct ziw_cq *ziw_make_cq(struct ibv_context *ibctx,
+				  const struct ibv_cq_init_attr_ex *attr,
+				  bool shared)
+{
+	struct ziw_cmd_create_cq_resp resp = {};
+	struct ibv_create_cq_ex cmd = {};
+	struct ziw_cq *cq;
+	int ret;
+
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return NULL;
+
+	ret = ibv_cmd_create_cq_ex(ibctx, attr, &cq->vcq, &cmd, sizeof(cmd),
+				   &resp.ibv_resp, sizeof(resp), 0);
+	if (ret)
+		goto err_free;
+
+	ret = ziw_ring_map(&cq->ring, ibctx->cmd_fd, &resp.drv_payload.cq,
+			   sizeof(struct ziw_cqe));
+	if (ret)
+		goto err_destroy;
+
+	ziw_lock_init(&cq->lock, shared);
+	return cq;
+
+err_destroy:
+	ibv_cmd_destroy_cq(&cq->vcq.cq);
+err_free:
+	free(cq);
+	errno = ret;
+	return NULL;
+}
+
+static struct ibv_cq *ziw_create_cq(struct ibv_context *ibctx, int cqe,
+				    struct ibv_comp_channel *channel,
+				    int comp_vector)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = cqe,
+		.channel = channel,
+		.comp_vector = comp_vector,
+	};
+	struct ziw_cq *cq;
+
+	cq = ziw_make_cq(ibctx, &attr, true);
+	return cq ? &cq->vcq.cq : NULL;
+}
+
+static struct ibv_cq_ex *ziw_create_cq_ex(struct ibv_context *ibctx,
+					  struct ibv_cq_init_attr_ex *attr)
+{
+	/* Each entry has a timestamp: the kernel need not hear of wc_flags. */
+	struct ibv_cq_init_attr_ex plain = {
+		.cqe = attr->cqe,
+		.channel = attr->channel,
+		.comp_vector = attr->comp_vector,
+	};
+	struct ziw_cq *cq;
+	uint32_t flags = 0;
+
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		flags = attr->flags;
+	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS) ||
+	    !check_comp_mask(flags, IBV_CREATE_CQ_ATTR_SINGLE_THREADED) ||
+	    !check_comp_mask(attr->wc_flags,
+			     IBV_WC_STANDARD_FLAGS |
+			     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+
+	cq = ziw_make_cq(ibctx, &plain,
+			 !(flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED));
+	if (!cq)
+		return NULL;
+
+	ziw_cq_fill_ex(cq);
+	return &cq->vcq.cq_ex;
+}
+
+static int ziw_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct ziw_cq *cq = to_ziw_cq(ibcq);
+	int ret;
+
+	ret = ibv_cmd_destroy_cq(ibcq);
+	if (ret)
+		return ret;
+
+	ziw_lock_destroy(&cq->lock);
+	ziw_ring_unmap(&cq->ring);
+	free(cq);
+	return 0;
+}
+
+/* Returns 0 or an errno value. */
+static int ziw_wq_map(struct ziw_wq *wq, int cmd_fd,
+		      const struct ziw_ring_info *info, size_t wqe_size,
+		      uint32_t max_sge)
+{
+	int ret;
+
+	if (max_sge > ZIW_MAX_SGE)
+		return EPROTO;
+
+	ret = ziw_ring_map(&wq->ring, cmd_fd, info,
+			   wqe_size + max_sge * sizeof(struct ziw_sge));
+	if (ret)
+		return ret;
+
+	wq->max_sge = max_sge;
+	ziw_lock_init(&wq->lock, true);
+	return 0;
+}
+
+static void ziw_wq_unmap(struct ziw_wq *wq)
+{
+	if (!wq->ring.hdr)
+		return;
+
+	ziw_lock_destroy(&wq->lock);
+	ziw_ring_unmap(&wq->ring);
+}
+
+static struct ibv_srq *ziw_create_srq(struct ibv_pd *ibpd,
+				      struct ibv_srq_init_attr *attr)
+{
+	struct ziw_cmd_create_srq_resp resp = {};
+	struct ibv_create_srq cmd = {};
+	struct ziw_srq *srq;
+	int ret;
+
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return NULL;
+
+	ret = ibv_cmd_create_srq(ibpd, &srq->ibv_srq, attr, &cmd, sizeof(cmd),
+				 &resp.ibv_resp, sizeof(resp));
+	if (ret)
+		goto err_free;
+
+	ret = ziw_wq_map(&srq->rq, ibpd->context->cmd_fd, &resp.drv_payload.rq,
+			 sizeof(struct ziw_rq_wqe), attr->attr.max_sge);
+	if (ret)
+		goto err_destroy;
+	return &srq->ibv_srq;
+
+err_destroy:
+	ibv_cmd_destroy_srq(&srq->ibv_srq);
+err_free:
+	free(srq);
+	errno = ret;
+	return NULL;
+}
+
+static int ziw_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
+			  int attr_mask)
+{
+	struct ibv_modify_srq cmd = {};
+
+	/* A mapped ring keeps its size. */
+	if (attr_mask & IBV_SRQ_MAX_WR)
+		return EOPNOTSUPP;
+
+	return ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &cmd, sizeof(cmd));
+}
+
+static int ziw_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+{
+	struct ibv_query_srq cmd = {};
+
+	return ibv_cmd_query_srq(ibsrq, attr, &cmd, sizeof(cmd));
+}
+
+static int ziw_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct ziw_srq *srq = to_ziw_srq(ibsrq);
+	int ret;
+
+	ret = ibv_cmd_destroy_srq(ibsrq);
+	if (ret)
+		return ret;
+
+	ziw_wq_unmap(&srq->rq);
+	free(srq);
+	return 0;
+}
+
+/* Returns 0 or an errno value. */
+static int ziw_map_qp(struct ziw_qp *qp, int cmd_fd,
+		      const struct ziw_create_qp_resp *resp,
+		      const struct ibv_qp_cap *cap)
+{
+	int ret;
+
+	ret = ziw_wq_map(&qp->sq, cmd_fd, &resp->sq, sizeof(struct ziw_sq_wqe),
+			 cap->max_send_sge);
+	if (ret)
+		return ret;
+
+	if (resp->max_inline > ZIW_MAX_INLINE ||
+	    resp->max_inline > qp->sq.ring.stride - sizeof(struct ziw_sq_wqe)) {
+		ret = EPROTO;
+		goto err_unmap;
+	}
+	qp->sq.max_inline = resp->max_inline;
+
+	if (!resp->rq.mmap_size)
+		return 0;
+
+	ret = ziw_wq_map(&qp->rq, cmd_fd, &resp->rq, sizeof(struct ziw_rq_wqe),
+			 cap->max_recv_sge);
+	if (ret)
+		goto err_unmap;
+	return 0;
+
+err_unmap:
+	ziw_wq_unmap(&qp->sq);
+	return ret;
+}
+
+static struct ibv_qp *ziw_create_qp_ex(struct ibv_context *ibctx,
+				       struct ibv_qp_init_attr_ex *attr)
+{
+	struct ziw_cmd_create_qp_resp resp = {};
+	struct ibv_create_qp cmd = {};
+	struct ziw_qp *qp;
+	int ret;
+
+	if (attr->qp_type != IBV_QPT_RC ||
+	    !check_comp_mask(attr->comp_mask, IBV_QP_INIT_ATTR_PD)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (!attr->send_cq || !attr->recv_cq) {
+		errno = EINVAL;
+		return NULL;
+	}
+
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return NULL;
+
+	ret = ibv_cmd_create_qp_ex(ibctx, &qp->vqp, attr, &cmd, sizeof(cmd),
+				   &resp.ibv_resp, sizeof(resp));
+	if (ret)
+		goto err_free;
+
+	ret = ziw_map_qp(qp, ibctx->cmd_fd, &resp.drv_payload, &attr->cap);
+	if (ret)
+		goto err_destroy;
+
+	qp->sig_all = attr->sq_sig_all;
+	return &qp->vqp.qp;
+
+err_destroy:
+	ibv_cmd_destroy_qp(&qp->vqp.qp);
+err_free:
+	free(qp);
+	errno = ret;
+	return NULL;
+}
+
+static struct ibv_qp *ziw_create_qp(struct ibv_pd *ibpd,
+				    struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex attr_ex = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = ibpd,
+	};
+	struct ibv_qp *ibqp;
+
+	ibqp = ziw_create_qp_ex(ibpd->context, &attr_ex);
+	if (ibqp)
+		attr->cap = attr_ex.cap;
+	return ibqp;
+}
+
+static int ziw_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr,
+			int attr_mask, struct ibv_qp_init_attr *init_attr)
+{
+	struct ibv_query_qp cmd = {};
+
+	return ibv_cmd_query_qp(ibqp, attr, attr_mask, init_attr,
+				&cmd, sizeof(cmd));
+}
+
+static void ziw_forget_completions(struct ibv_qp *ibqp)
+{
+	ziw_cq_forget(to_ziw_cq(ibqp->send_cq), ibqp->qp_num);
+	if (ibqp->recv_cq != ibqp->send_cq)
+		ziw_cq_forget(to_ziw_cq(ibqp->recv_cq), ibqp->qp_num);
+}
+
+/* A QP in RESET has no work requests, and none of its completions is left. */
+static void ziw_reset_wq(struct ziw_wq *wq)
+{
+	if (!wq->ring.hdr)
+		return;
+
+	ziw_lock(&wq->lock);
+	ziw_ring_resync(&wq->ring);
+	ziw_unlock(&wq->lock);
+}
+
+/* libibverbs keeps ibqp->state once this has succeeded. */
+static int ziw_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr,
+			 int attr_mask)
+{
+	struct ziw_qp *qp = to_ziw_qp(ibqp);
+	struct ibv_modify_qp cmd = {};
+	int ret;
+
+	ret = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
+	if (ret)
+		return ret;
+
+	if ((attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET) {
+		ziw_forget_completions(ibqp);
+		ziw_reset_wq(&qp->sq);
+		ziw_reset_wq(&qp->rq);
+	}
+	return 0;
+}
+
+static int ziw_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct ziw_qp *qp = to_ziw_qp(ibqp);
+	int ret;
+
+	ret = ibv_cmd_destroy_qp(ibqp);
+	if (ret)
+		return ret;
+
+	ziw_forget_completions(ibqp);
+	ziw_wq_unmap(&qp->rq);
+	ziw_wq_unmap(&qp->sq);
+	free(qp);
+	return 0;
+}
+
+/* These events mean that the kernel has moved the QP already. */
+static void ziw_async_event(struct ibv_context *ibctx,
+			    struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		event->element.qp->state = IBV_QPS_ERR;
+		break;
+	default:
+		break;
+	}
+}
+
+static void ziw_free_context(struct ibv_context *ibctx)
+{
+	struct ziw_context *ctx = to_ziw_context(ibctx);
+
+	verbs_uninit_context(&ctx->vctx);
+	free(ctx);
+}
+
+const struct verbs_context_ops ziw_context_ops = {
+	.alloc_pd = ziw_alloc_pd,
+	.async_event = ziw_async_event,
+	.create_cq = ziw_create_cq,
+	.create_cq_ex = ziw_create_cq_ex,
+	.create_qp = ziw_create_qp,
+	.create_qp_ex = ziw_create_qp_ex,
+	.create_srq = ziw_create_srq,
+	.dealloc_pd = ziw_dealloc_pd,
+	.dereg_mr = ziw_dereg_mr,
+	.destroy_cq = ziw_destroy_cq,
+	.destroy_qp = ziw_destroy_qp,
+	.destroy_srq = ziw_destroy_srq,
+	.free_context = ziw_free_context,
+	.modify_qp = ziw_modify_qp,
+	.modify_srq = ziw_modify_srq,
+	.poll_cq = ziw_poll_cq,
+	.post_recv = ziw_post_recv,
+	.post_send = ziw_post_send,
+	.post_srq_recv = ziw_post_srq_recv,
+	.query_device_ex = ziw_query_device_ex,
+	.query_port = ziw_query_port,
+	.query_qp = ziw_query_qp,
+	.query_rt_values = ziw_query_rt_values,
+	.query_srq = ziw_query_srq,
+	.reg_mr = ziw_reg_mr,
+	.req_notify_cq = ziw_req_notify_cq,
+};

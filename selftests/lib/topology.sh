@@ -1,0 +1,75 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#
+# Two hosts in one kernel; sourced by the test scripts, and run by selftests/lib/topology.
+#
+#	 namespace a                          namespace b
+#	+-----------------------+            +-----------------------+
+#	|  ziwa (RDMA device)   |            |  ziwb (RDMA device)   |
+#	|    |                  |            |    |                  |
+#	|   va  10.0.0.1/24     |----veth----|   vb  10.0.0.2/24     |
+#	|       fd00::1/64      |            |       fd00::2/64      |
+#	|       fe80::.../64    |            |       fe80::.../64    |
+#	+-----------------------+            +-----------------------+
+#
+# With a tag T the names are aT, bT, vaT, vbT, ziwaT and ziwbT; the addresses stay the same.
+# ZIW_TYPE names another driver (siw), and then the RDMA devices are called siwa and siwb.
+
+# in_host NAMESPACE COMMAND...: unlike "ip netns exec" this keeps /sys, where RDMA devices in shared
+# mode appear for the initial namespace only.
+in_host()
+{
+	nsenter --net="/run/netns/$1" -- "${@:2}"
+}
+
+# host_up A|B TAG: the namespace of one host, with its loopback.
+host_up()
+{
+	ip netns add "$1$2"
+	ip -n "$1$2" link set lo up
+}
+
+# topology_up [TAG] [MTU]
+topology_up()
+{
+	local tag=${1-} mtu=${2-1500} type=${ZIW_TYPE:-ziw} host n=1
+
+	host_up a "$tag"
+	host_up b "$tag"
+	ip link add "va$tag" netns "a$tag" type veth peer name "vb$tag" netns "b$tag"
+	for host in a b; do
+		# Link-local addresses are usable at once: nobody else is on this wire.
+		in_host "$host$tag" sysctl -qw "net.ipv6.conf.v$host$tag.accept_dad=0"
+		ip -n "$host$tag" addr add "10.0.0.$n/24" dev "v$host$tag"
+		ip -n "$host$tag" addr add "fd00::$n/64" dev "v$host$tag" nodad
+		ip -n "$host$tag" link set "v$host$tag" mtu "$mtu" up
+		n=$((n + 1))
+	done
+	for host in a b; do
+		in_host "$host$tag" rdma link add "$type$host$tag" type "$type" netdev "v$host$tag"
+	done
+	wait_for_carrier "a$tag" "va$tag"
+	wait_for_carrier "b$tag" "vb$tag"
+}
+
+wait_for_carrier()
+{
+	local try
+
+	for try in {1..100}; do
+		[[ $(ip -n "$1" -o link show "$2") != *LOWER_UP* ]] || return 0
+		sleep 0.05
+	done
+	echo "no carrier on $2 after $try tries" >&2
+	return 1
+}
+
+# topology_down [TAG]: whatever is left of it.
+topology_down()
+{
+	local tag=${1-} host
+
+	for host in a b; do
+		! ip netns list | grep -qE "^$host$tag( |\$)" || ip netns delete "$host$tag"
+	done
+}

@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#
+# shellcheck disable=SC2034,SC2154 # the variables are those of start in run
+#
+# How run starts a stock Debian kernel: QEMU under software emulation, so that any machine will do.
+
+# backend_prepare SERIES: sets release, kernel, initramfs and console.
+backend_prepare()
+{
+	release=$(release_of "$1")
+	kernel=$root/boot/vmlinuz-$release
+	console=/dev/hvc0
+	initramfs=$out/initramfs/$release-$(cat "$vm_dir/make-initramfs" "$vm_dir/make-root" |
+		sha256sum | cut -c 1-12)
+	[[ -e $initramfs ]] && return
+	mkdir -p "$out/initramfs"
+	progress "making the initramfs of $release" "$cache/log/initramfs.log" \
+		"$vm_dir/enter" -- selftests/vm/make-initramfs "$release" "/out/initramfs/${initramfs##*/}"
+	find "$out/initramfs" -name "$release-*" ! -name "${initramfs##*/}" -mmin +60 -delete
+}
+
+# backend_command N: fills the array "command" with the process that is machine N.
+# Reads: vm (its directory), share, two, cpus, mem, icount.
+backend_command()
+{
+	local n=$1 accel=tcg,thread=multi cpu=max entry nine=security_model=none,multidevs=remap
+
+	command=(setpriv --pdeathsig KILL qemu-system-x86_64 -nodefaults -no-reboot -display none -monitor none
+		-machine q35 -smp "$cpus" -m "$mem")
+	if [[ $icount ]]; then
+		# Guest time is instructions executed, 1 ns each; without the two flags a whole memcpy is one.
+		accel=tcg,thread=single cpu=max,-erms,-fsrm
+		command+=(-icount "shift=0,sleep=off")
+	fi
+	command+=(-accel "$accel" -cpu "$cpu" -kernel "$kernel" -initrd "$initramfs"
+		-append "console=ttyS0 loglevel=4 panic=-1 oops=panic mitigations=off"
+		-serial "file:$vm/serial"
+		-chardev "stdio,id=console,signal=off"
+		-device virtio-serial-pci -device "virtconsole,chardev=console")
+	for entry in root:"$root" run:"$layer" repo:"$repo" out:"$out"; do
+		command+=(-fsdev "local,id=${entry%%:*},path=${entry#*:},readonly=on,$nine"
+			-device "virtio-9p-pci,fsdev=${entry%%:*},mount_tag=${entry%%:*}")
+	done
+	for entry in control:"$vm/control" host:"$share"; do
+		command+=(-fsdev "local,id=${entry%%:*},path=${entry#*:},$nine"
+			-device "virtio-9p-pci,fsdev=${entry%%:*},mount_tag=${entry%%:*}")
+	done
+	[[ ! $two ]] || command+=(
+		-netdev "dgram,id=net,local.type=unix,local.path=$work/net$n,remote.type=unix,remote.path=$work/net$((3 - n))"
+		-device "virtio-net-pci,netdev=net,mac=52:54:00:09:00:0$n,romfile=")
+}
+
+# A filter for a kernel log, dropping reports known to be none of ours: here there are none.
+backend_known_faults()
+{
+	cat
+}
