@@ -57,8 +57,7 @@ struct ziw_tx_wqe {
 
 /**
  * struct ziw_tx - transmit engine; guarded by the socket lock and qp->lock
- * @running: the engine is at work; a callback of TCP finds this and sets @again
- * @again: look once more before stopping
+ * @running: the engine is at work; a callback of TCP that finds this returns
  * @open: FPDUs may be sent: always for an initiator; for a responder from the
  *        initiator's first FPDU on (RFC 5044, 7.1.2; RFC 6581, 5)
  * @rtr: ZIW_RTR_*, the indication that is still to be sent; 0: none
@@ -75,7 +74,6 @@ struct ziw_tx_wqe {
  */
 struct ziw_tx {
 	bool			running;
-	bool			again;
 	bool			open;
 	u8			rtr;
 	bool			failed;
@@ -103,6 +101,7 @@ struct ziw_tx {
  * @sink: position in it
  * @rqe_read: sink of the current read response
  * @read_sink: position in it
+ * @want: bytes that the next FPDU takes in the receive queue, as far as known
  * @unacked: bytes of messages received since an acknowledgement was asked for
  */
 struct ziw_sink {
@@ -122,6 +121,7 @@ struct ziw_rx {
 	struct ziw_sink		sink;
 	struct ziw_rqe		rqe_read;
 	struct ziw_sink		read_sink;
+	u32			want;
 	u32			unacked;
 };
 

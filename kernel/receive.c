@@ -565,9 +565,7 @@ static int rx_one(struct ziw_conn *conn, const struct ziw_cursor *start)
 	fpdu.ulpdu = get_unaligned_be16(buf);
 	fpdu_len = ziw_mpa_fpdu_len(fpdu.ulpdu);
 	if (start->avail < fpdu_len) {
-		/* No call for what cannot be used. */
-		WRITE_ONCE(conn->sk->sk_rcvlowat,
-			   fpdu_len + (start->seq - tcp_sk(conn->sk)->copied_seq));
+		conn->rx.want = fpdu_len;
 		return 0;
 	}
 
@@ -651,7 +649,7 @@ void ziw_rx_run(struct ziw_conn *conn)
 	if (state != ZIW_QP_RTS && state != ZIW_QP_CLOSING)
 		conn->rx.failed = true;
 
-	WRITE_ONCE(sk->sk_rcvlowat, 1);
+	conn->rx.want = 1;
 	if (!conn->rx.failed) {
 		used = rx_burst(conn);
 		if (used)
@@ -663,11 +661,14 @@ void ziw_rx_run(struct ziw_conn *conn)
 	 * Terminate with it.
 	 */
 	if (conn->rx.failed) {
-		WRITE_ONCE(sk->sk_rcvlowat, 1);
+		conn->rx.want = 1;
 		used = tcp_inq(sk);
 		if (used)
 			tcp_read_done(sk, used);
 	}
+
+	/* No call for what cannot be used. */
+	WRITE_ONCE(sk->sk_rcvlowat, conn->rx.want);
 
 	if (sk->sk_shutdown & RCV_SHUTDOWN) {
 		set_bit(ZIW_CONN_PEER_CLOSED, &conn->flags);

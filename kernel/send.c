@@ -700,19 +700,16 @@ void ziw_tx_run(struct ziw_conn *conn)
 
 	if (!qp)
 		return;
-	/* TCP calls back from inside a send when its queue runs empty. */
-	if (tx->running) {
-		tx->again = true;
+	/* TCP calls back from inside a send that found no memory. */
+	if (tx->running)
 		return;
-	}
 
 	tx->running = true;
 	spin_lock(&qp->lock);
 	ziw_tx_reap(conn);
 	do {
-		tx->again = false;
 		more = tx_work(conn);
-	} while (more || tx->again);
+	} while (more);
 
 	if (conn->sk->sk_socket &&
 	    (tx->batch.bytes || qp->sq.acked != qp->sq.next))
