@@ -53,7 +53,7 @@ static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr
 	attr->max_qp = ZIW_MAX_QP;
 	attr->max_qp_wr = ZIW_MAX_WR;
 	attr->device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS;
-	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
+	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY | IBK_ALLOW_USER_UNREG;
 	attr->max_send_sge = ZIW_MAX_SGE;
 	attr->max_recv_sge = ZIW_MAX_SGE;
 	attr->max_sge_rd = ZIW_MAX_SGE;

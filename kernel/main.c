@@ -22,7 +22,7 @@ MODULE_PARM_DESC(copy_threshold,
 unsigned int ziw_max_fpdu;
 module_param_named(max_fpdu, ziw_max_fpdu, uint, 0444);
 MODULE_PARM_DESC(max_fpdu,
-		 "largest ULPDU sent, 128 to 65535 bytes; 0: what fits in one TCP segment (default 0)");
+		 "ULPDU size that messages are cut into, 128 to 65535 bytes; 0: what fits in one TCP segment (default 0)");
 
 unsigned int ziw_setup_timeout = 15;
 module_param_named(setup_timeout, ziw_setup_timeout, uint, 0444);

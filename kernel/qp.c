@@ -382,6 +382,9 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 		init->cap.max_recv_sge = qp->rq.max_sge;
 	}
 	qp->attr.cap = init->cap;
+	/* Until modify_qp says otherwise, the regions alone decide. */
+	qp->attr.qp_access_flags = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |
+				   IB_ACCESS_REMOTE_ATOMIC;
 
 	/* 0 and 1 are special QPs elsewhere, and 24 bits is what verbs carry. */
 	err = xa_alloc_cyclic(&dev->qps, &qpn, qp, XA_LIMIT(2, 0xffffff),
@@ -465,8 +468,7 @@ static int qp_move_to(struct ziw_qp *qp, enum ziw_qp_state to)
 	bool moved;
 
 	spin_lock_bh(&qp->lock);
-	/* What is past this state already, by way of the CM, stays there. */
-	moved = qp->state == ZIW_QP_RTS || ziw_qp_move(qp, to);
+	moved = ziw_qp_move(qp, to);
 	spin_unlock_bh(&qp->lock);
 	return moved ? 0 : -EINVAL;
 }
@@ -489,14 +491,11 @@ static int qp_to_closing(struct ziw_qp *qp)
 	return err;
 }
 
-#define QP_ATTRS_STORED	(IB_QP_ACCESS_FLAGS | IB_QP_PKEY_INDEX | IB_QP_PORT | \
-			 IB_QP_MAX_QP_RD_ATOMIC | IB_QP_MAX_DEST_RD_ATOMIC)
-
 static void store_attrs(struct ziw_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
 	spin_lock_bh(&qp->lock);
 	if (mask & IB_QP_ACCESS_FLAGS)
-		qp->attr.qp_access_flags = attr->qp_access_flags;
+		WRITE_ONCE(qp->attr.qp_access_flags, attr->qp_access_flags);
 	if (mask & IB_QP_MAX_QP_RD_ATOMIC)
 		qp->attr.max_rd_atomic = attr->max_rd_atomic;
 	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)

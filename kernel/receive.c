@@ -160,6 +160,13 @@ static bool place_sges(struct rx_fpdu *fpdu, const struct ziw_rqe *rqe,
 	return true;
 }
 
+/* What modify_qp allows the peer, whatever the regions allow. An RTR is no access. */
+static bool qp_allows(const struct ziw_conn *conn, int access, u32 len)
+{
+	return READ_ONCE(conn->qp->attr.qp_access_flags) & access ||
+	       (conn->rx.want_rtr && !len);
+}
+
 /* --- RDMA Write, RFC 5040 section 5.1 --- */
 
 static void rx_write(struct rx_fpdu *fpdu)
@@ -168,6 +175,10 @@ static void rx_write(struct rx_fpdu *fpdu)
 	struct ziw_mr *mr;
 	bool ok;
 
+	if (!qp_allows(fpdu->conn, IB_ACCESS_REMOTE_WRITE, fpdu->payload)) {
+		rx_fault(fpdu, TERM_RDMAP_PROT_ACCESS, NULL);
+		return;
+	}
 	/* RFC 5041, 7.1: of a zero-length segment STag and TO are not checked. */
 	if (!fpdu->payload)
 		return;
@@ -270,7 +281,11 @@ static void rx_read_request(struct rx_fpdu *fpdu)
 	u8 buf[RDMAP_READ_REQ_LEN];
 	enum ziw_mr_error err;
 
-	if (fpdu->payload != sizeof(buf) ||
+	if (fpdu->payload > sizeof(buf)) {
+		rx_fault(fpdu, TERM_DDP_UNTAGGED_TOO_LONG, NULL);
+		return;
+	}
+	if (fpdu->payload < sizeof(buf) ||
 	    !ziw_cursor_copy(&fpdu->data, buf, sizeof(buf))) {
 		rx_fault(fpdu, TERM_RDMAP_OP_UNSPECIFIED, NULL);
 		return;
@@ -280,6 +295,10 @@ static void rx_read_request(struct rx_fpdu *fpdu)
 		return;
 	}
 	ziw_read_req_decode(buf, &req);
+	if (!qp_allows(conn, IB_ACCESS_REMOTE_READ, req.size)) {
+		rx_fault(fpdu, TERM_RDMAP_PROT_ACCESS, buf);
+		return;
+	}
 	if (req.size) {
 		err = ziw_mr_check(conn->qp->ibqp.pd, req.source_stag,
 				   IB_ACCESS_REMOTE_READ, req.source_to, req.size);

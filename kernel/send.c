@@ -25,10 +25,8 @@ enum tx_result {
 
 static u32 tx_max_payload(const struct ziw_conn *conn, bool tagged)
 {
-	u32 mulpdu = ziw_mpa_mulpdu(ziw_llp_emss(conn->sk));
+	u32 mulpdu = ziw_max_fpdu ? : ziw_mpa_mulpdu(ziw_llp_emss(conn->sk));
 
-	if (ziw_max_fpdu)
-		mulpdu = min(mulpdu, ziw_max_fpdu);
 	return mulpdu - (tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN);
 }
 
@@ -361,8 +359,13 @@ static enum tx_result tx_load_wqe(struct ziw_conn *conn)
 	else if (is_read(wqe->hdr.opcode))
 		wqe->msn = conn->tx.msn_read++;
 	track->msn = wqe->msn;
+	/*
+	 * Referenced pages cost a fragment each, and a buffer of TCP holds few:
+	 * where a segment takes less than a page, copying is cheaper.
+	 */
 	wqe->zero_copy = !(wqe->hdr.flags & ZIW_WQE_INLINE) &&
-			 wqe->total >= ziw_copy_threshold;
+			 wqe->total >= ziw_copy_threshold &&
+			 (ziw_llp_emss(conn->sk) >= PAGE_SIZE || ziw_max_fpdu > PAGE_SIZE);
 	wqe->active = true;
 	return TX_BUILT;
 }

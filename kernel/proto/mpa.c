@@ -132,17 +132,19 @@ unsigned int ziw_mpa_encode(u8 *buf, const struct ziw_mpa_frame *frame,
  * ziw_mpa_mulpdu - largest ULPDU whose FPDU fits in one TCP segment
  * @emss: bytes of payload of a full TCP segment
  *
- * RFC 5044, A.1, for a stream without markers. Never below 128 (RFC 5044,
- * 5.1: an EMSS too small for that is not followed), never above what the
- * length field carries.
+ * RFC 5044, 4.5, for a stream without markers. Never below 128, as it also
+ * says: an EMSS too small for that is not followed. Never above what the length
+ * field carries.
  *
  * Return: bytes, the DDP header included.
  */
 unsigned int ziw_mpa_mulpdu(unsigned int emss)
 {
-	unsigned int mulpdu = 128;
+	unsigned int overhead = MPA_LEN_SIZE + MPA_CRC_SIZE + (emss & 3);
 
-	if (emss > mulpdu + MPA_LEN_SIZE + MPA_CRC_SIZE + 3)
-		mulpdu = emss - (MPA_LEN_SIZE + MPA_CRC_SIZE) - (emss & 3);
-	return mulpdu < MPA_MAX_ULPDU ? mulpdu : MPA_MAX_ULPDU;
+	if (emss < MPA_MIN_MULPDU + overhead)
+		return MPA_MIN_MULPDU;
+	if (emss > MPA_MAX_ULPDU + overhead)
+		return MPA_MAX_ULPDU;
+	return emss - overhead;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What wire.h needs of the kernel's headers, for user-space builds. */
+/* What wire.h needs of the kernel's headers, for user-space builds in C and C++. */
 #ifndef ZIW_PROTO_USER_H
 #define ZIW_PROTO_USER_H
 
@@ -15,28 +15,28 @@ typedef uint64_t u64;
 
 static inline u16 get_unaligned_be16(const void *p)
 {
-	const u8 *b = p;
+	const u8 *b = (const u8 *)p;
 
 	return (u16)(b[0] << 8 | b[1]);
 }
 
 static inline u32 get_unaligned_be32(const void *p)
 {
-	const u8 *b = p;
+	const u8 *b = (const u8 *)p;
 
 	return (u32)get_unaligned_be16(b) << 16 | get_unaligned_be16(b + 2);
 }
 
 static inline u64 get_unaligned_be64(const void *p)
 {
-	const u8 *b = p;
+	const u8 *b = (const u8 *)p;
 
 	return (u64)get_unaligned_be32(b) << 32 | get_unaligned_be32(b + 4);
 }
 
 static inline void put_unaligned_be16(u16 v, void *p)
 {
-	u8 *b = p;
+	u8 *b = (u8 *)p;
 
 	b[0] = (u8)(v >> 8);
 	b[1] = (u8)v;

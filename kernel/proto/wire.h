@@ -79,6 +79,7 @@ unsigned int ziw_mpa_encode(u8 *buf, const struct ziw_mpa_frame *frame,
 #define MPA_LEN_SIZE		2
 #define MPA_CRC_SIZE		4
 #define MPA_MAX_ULPDU		65535
+#define MPA_MIN_MULPDU		128	/* RFC 5044, 4.5 */
 
 /* Pad so that length field, ULPDU and pad are a multiple of four bytes. */
 static inline unsigned int ziw_mpa_pad(unsigned int ulpdu_len)
@@ -195,7 +196,7 @@ struct ziw_read_req {
 void ziw_read_req_decode(const u8 *buf, struct ziw_read_req *req);
 void ziw_read_req_encode(u8 *buf, const struct ziw_read_req *req);
 
-/* --- Terminate, RFC 5040 section 4.8; codes also of 5041, 7.2 and 5044, 8 --- */
+/* --- Terminate, RFC 5040 section 4.8; codes also of 5041, 7.2; 5044, 8; 6581, 8 --- */
 
 /* Layer in bits 15:12, error type in 11:8, error code in 7:0. */
 #define ZIW_TERM(layer, etype, code)	((layer) << 12 | (etype) << 8 | (code))
@@ -208,9 +209,12 @@ enum ziw_term {
 	TERM_RDMAP_PROT_NOT_ASSOCIATED	= ZIW_TERM(0, 1, 0x03),
 	TERM_RDMAP_PROT_TO_WRAP		= ZIW_TERM(0, 1, 0x04),
 	TERM_RDMAP_PROT_CANNOT_INV	= ZIW_TERM(0, 1, 0x09),
+	TERM_RDMAP_PROT_UNSPECIFIED	= ZIW_TERM(0, 1, 0xff),
 	TERM_RDMAP_OP_VERSION		= ZIW_TERM(0, 2, 0x05),
 	TERM_RDMAP_OP_OPCODE		= ZIW_TERM(0, 2, 0x06),
 	TERM_RDMAP_OP_CATASTROPHIC	= ZIW_TERM(0, 2, 0x07),
+	TERM_RDMAP_OP_GLOBAL		= ZIW_TERM(0, 2, 0x08),
+	TERM_RDMAP_OP_CANNOT_INV	= ZIW_TERM(0, 2, 0x09),
 	TERM_RDMAP_OP_UNSPECIFIED	= ZIW_TERM(0, 2, 0xff),
 	TERM_DDP_CATASTROPHIC		= ZIW_TERM(1, 0, 0x00),
 	TERM_DDP_TAGGED_INVALID_STAG	= ZIW_TERM(1, 1, 0x00),
@@ -224,8 +228,10 @@ enum ziw_term {
 	TERM_DDP_UNTAGGED_MO		= ZIW_TERM(1, 2, 0x04),
 	TERM_DDP_UNTAGGED_TOO_LONG	= ZIW_TERM(1, 2, 0x05),
 	TERM_DDP_UNTAGGED_VERSION	= ZIW_TERM(1, 2, 0x06),
+	TERM_MPA_CLOSED			= ZIW_TERM(2, 0, 0x01),
 	TERM_MPA_CRC			= ZIW_TERM(2, 0, 0x02),
 	TERM_MPA_MARKER			= ZIW_TERM(2, 0, 0x03),
+	TERM_MPA_FRAME			= ZIW_TERM(2, 0, 0x04),
 	TERM_MPA_CATASTROPHIC		= ZIW_TERM(2, 0, 0x05),
 	TERM_MPA_IRD			= ZIW_TERM(2, 0, 0x06),
 	TERM_MPA_NO_RTR			= ZIW_TERM(2, 0, 0x07),

@@ -3,7 +3,7 @@
  * Every misuse ends its own queue pair, with the right status and Terminate code, and harms nothing
  * else: other queue pairs go on, and no byte outside of what was allowed is written.
  */
-#include <functional>
+#include <algorithm>
 
 #include "fixture.h"
 
@@ -362,7 +362,12 @@ TEST_F(ErrorTest, LocalUnknownStagOfTheLastSge)
 TEST_F(ErrorTest, LocalBounds)
 {
 	expect_local_error(write_work(1, {here->sge(1, size)}, there->address(), there->rkey()), IBV_WC_LOC_PROT_ERR);
-	expect_nothing_moved();
+	/* The segments before the fault may have gone out, but never a byte from outside the region. */
+	std::size_t moved = size;
+	while (moved && there->data()[moved - 1] == 0xc5)
+		moved--;
+	EXPECT_LT(moved, size);
+	EXPECT_EQ(differs(there->data(), here->data() + 1, moved), "");
 }
 
 TEST_F(ErrorTest, LocalReadSinkWithoutTheRight)
@@ -377,12 +382,12 @@ TEST_F(ErrorTest, LocalReadSinkWithoutTheRight)
 /* The receive is bad: the receiver's fault, found when a Send wants the buffer. */
 class BadReceiveTest : public ErrorTest {
 protected:
-	void run(std::vector<ibv_sge> sges)
+	void run(std::vector<ibv_sge> sges, std::size_t length = 1000)
 	{
 		post_pending(*pair.a);
 		ASSERT_EQ(pair.b->post_recv(1, std::move(sges)), 0);
 		post_pending(*pair.b);
-		ASSERT_EQ(pair.a->post(send_work(1, {here->sge(0, 1000)})), 0);
+		ASSERT_EQ(pair.a->post(send_work(1, {here->sge(0, length)})), 0);
 		pair.a->wait_send();
 		auto wc = pair.b->wait_recv()[0];
 		EXPECT_EQ(wc.wr_id, 1u);
@@ -405,8 +410,7 @@ TEST_F(BadReceiveTest, UnknownStag)
 
 TEST_F(BadReceiveTest, Bounds)
 {
-	run({there->sge(1, size)});
-	expect_nothing_moved();
+	run({there->sge(1, size)}, size);
 }
 
 TEST_F(BadReceiveTest, WithoutTheRight)
@@ -434,12 +438,12 @@ class TooLongTest : public ErrorTest, public testing::WithParamInterface<std::si
 TEST_P(TooLongTest, SendForItsReceive)
 {
 	auto length = GetParam();
-	Region large(a.pd(), length), small(b.pd(), length - 1);
+	Region large(a.pd(), length), small(b.pd(), std::max<std::size_t>(length - 1, 1));
 
 	large.fill(1);
 	small.clear();
 	post_pending(*pair.a);
-	ASSERT_EQ(pair.b->post_recv(1, {small.sge()}), 0);
+	ASSERT_EQ(pair.b->post_recv(1, {small.sge(0, length - 1)}), 0);
 	post_pending(*pair.b);
 	ASSERT_EQ(pair.a->post(send_work(1, {large.sge()})), 0);
 	auto sent = pair.a->wait_send()[0];

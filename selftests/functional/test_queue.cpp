@@ -112,7 +112,7 @@ TEST_F(CqTest, NoWakeupIsLost)
 			if (pair.a->post(send_work(i, {})))
 				break;
 			pair.a->wait_send();
-			while (i - received > 50 && !stop)
+			while (i + 1 - received > 50 && !stop)
 				std::this_thread::yield();
 		}
 	});
@@ -534,27 +534,47 @@ TEST_F(StateTest, ErrorStateFlushesBothQueues)
 	auto pair = connected();
 	Region here(a.pd(), 1 << 20), there(b.pd(), 1 << 20);
 
-	for (uint64_t i = 0; i < 10; i++)
-		ASSERT_EQ(pair.a->post_recv(i), 0);
-	for (uint64_t i = 0; i < 10; i++)
-		ASSERT_EQ(pair.a->post(read_work(i, {here.sge()}, there.address(), there.rkey())), 0);
-	set_state(*pair.a, IBV_QPS_ERR);
-	EXPECT_EQ(pair.a->state(), IBV_QPS_ERR);
-	expect_all_flushed(pair.a->wait_recv(10), 0);
-	uint64_t id = 0;
-	bool flushed = false;
-	for (auto &wc : pair.a->wait_send(10)) {
-		EXPECT_EQ(wc.wr_id, id++);
-		/* First those that were done in time, then flushed ones, never a good one again. */
-		if (wc.status == IBV_WC_SUCCESS) {
-			EXPECT_FALSE(flushed);
-		} else {
-			EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR) << ibv_wc_status_str(wc.status);
-			flushed = true;
-		}
+	{
+		/* Nothing gets through, so nothing is done in time. */
+		Impairment stop(a, "loss 100%");
+		for (uint64_t i = 0; i < 10; i++)
+			ASSERT_EQ(pair.a->post_recv(i), 0);
+		for (uint64_t i = 0; i < 10; i++)
+			ASSERT_EQ(pair.a->post(i % 2 ? read_work(i, {here.sge()}, there.address(), there.rkey())
+						     : write_work(i, {here.sge()}, there.address(), there.rkey())),
+				  0);
+		set_state(*pair.a, IBV_QPS_ERR);
+		EXPECT_EQ(pair.a->state(), IBV_QPS_ERR);
+		expect_all_flushed(pair.a->wait_recv(10), 0);
+		expect_all_flushed(pair.a->wait_send(10), 0);
+		pair.a->event(RDMA_CM_EVENT_DISCONNECTED);
 	}
-	EXPECT_TRUE(flushed);
-	pair.b->event(RDMA_CM_EVENT_DISCONNECTED);
+}
+
+/* The same in the midst of traffic: done ones first, then flushed ones, never a good one again. */
+TEST_F(StateTest, ErrorStateUnderLoad)
+{
+	Region here(a.pd(), 1 << 20), there(b.pd(), 1 << 20);
+
+	for (unsigned round = 0; round < rounds(10); round++) {
+		auto pair = connected();
+		for (uint64_t i = 0; i < 10; i++)
+			ASSERT_EQ(pair.a->post(read_work(i, {here.sge()}, there.address(), there.rkey())), 0);
+		std::this_thread::sleep_for(verbs::milliseconds(random() % 20));
+		set_state(*pair.a, IBV_QPS_ERR);
+		uint64_t id = 0;
+		bool flushed = false;
+		for (auto &wc : pair.a->wait_send(10)) {
+			EXPECT_EQ(wc.wr_id, id++);
+			if (wc.status == IBV_WC_SUCCESS) {
+				EXPECT_FALSE(flushed);
+			} else {
+				EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR) << ibv_wc_status_str(wc.status);
+				flushed = true;
+			}
+		}
+		pair.b->event(RDMA_CM_EVENT_DISCONNECTED);
+	}
 }
 
 TEST_F(StateTest, PostsAfterTheErrorAreFlushed)
@@ -589,6 +609,7 @@ TEST_F(StateTest, DrainMarkerComesLast)
 	Region here(a.pd(), 1 << 20), there(b.pd(), 1 << 20);
 	constexpr uint64_t marker = 1000;
 
+	auto stop = std::make_optional<Impairment>(a, "loss 100%");
 	for (uint64_t i = 0; i < 40; i++) {
 		ASSERT_EQ(pair.a->post(write_work(i, {here.sge()}, there.address(), there.rkey()).unsignaled()), 0);
 		ASSERT_EQ(pair.a->post_recv(i), 0);
@@ -596,11 +617,11 @@ TEST_F(StateTest, DrainMarkerComesLast)
 	set_state(*pair.a, IBV_QPS_ERR);
 	ASSERT_EQ(pair.a->post(send_work(marker, {})), 0);
 	ASSERT_EQ(pair.a->post_recv(marker), 0);
-	uint64_t last = 0;
-	while ((last = pair.a->wait_send()[0].wr_id) != marker)
-		ASSERT_LT(last, 40u);
-	for (uint64_t i = 0; i < 40; i++)
+	for (uint64_t i = 0; i < 40; i++) {
+		ASSERT_EQ(pair.a->wait_send()[0].wr_id, i);
 		ASSERT_EQ(pair.a->wait_recv()[0].wr_id, i);
+	}
+	ASSERT_EQ(pair.a->wait_send()[0].wr_id, marker);
 	ASSERT_EQ(pair.a->wait_recv()[0].wr_id, marker);
 	ibv_wc wc;
 	std::this_thread::sleep_for(moment);
@@ -615,9 +636,18 @@ TEST_F(StateTest, PostingOutOfState)
 	Listener listener(b, default_family());
 	auto end = resolve(a, listener.address());
 
-	/* In INIT there is no sending; receives are kept. */
-	EXPECT_NE(end->post(send_work(1, {})), 0);
+	/* In INIT receives are kept; a send is refused, or waits for the connection, but is never lost. */
+	bool taken = end->post(send_work(1, {})) == 0;
 	EXPECT_EQ(end->post_recv(1), 0);
+	start_connect(*end);
+	auto other = listener.endpoint(listener.request());
+	ASSERT_EQ(other->post_recv(1), 0);
+	accept(*other);
+	end->event(RDMA_CM_EVENT_ESTABLISHED);
+	if (taken) {
+		EXPECT_COMPLETED(end->wait_send()[0], 1, IBV_WC_SEND);
+		EXPECT_COMPLETED(other->wait_recv()[0], 1, IBV_WC_RECV);
+	}
 }
 
 TEST_F(StateTest, IllegalTransitionsAreRefused)

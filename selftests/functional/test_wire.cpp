@@ -57,7 +57,9 @@ protected:
 		EXPECT_TRUE(got->last);
 		EXPECT_FALSE(got->tagged);
 		terminate = *got;
-		EXPECT_FALSE(wire->receive_fpdu(verbs::milliseconds(2000))) << "something after the Terminate";
+		EXPECT_FALSE(wire->receive_fpdu(moment)) << "something after the Terminate";
+		/* Who got a Terminate closes; the other one then does, too. */
+		wire->finish();
 		EXPECT_TRUE(wire->ends());
 		EXPECT_TRUE(end->reaches(IBV_QPS_ERR));
 		EXPECT_EQ(region->harmed(), "");
@@ -297,6 +299,16 @@ TEST_F(WireTest, TerminateIsTaken)
 	EXPECT_TRUE(end->reaches(IBV_QPS_ERR));
 	EXPECT_TRUE(end->async_event());
 	EXPECT_TRUE(wire->ends());
+}
+
+/* A peer that does not close after a Terminate is not waited for without end. */
+TEST_F(WireTest, TerminatedPeerStaysOpen)
+{
+	establish();
+	wire->send(Segment::write(region->rkey() ^ 1, region->address(), text("bad")));
+	ASSERT_TRUE(wire->receive_terminate());
+	EXPECT_TRUE(wire->ends(verbs::milliseconds(30000)));
+	EXPECT_TRUE(end->reaches(IBV_QPS_ERR));
 }
 
 /* RFC 5040, 7.1, case 1. */

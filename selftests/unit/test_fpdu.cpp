@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* FPDUs and how large they may be: RFC 5044, 4.1, 4.4 and 4.5. */
+#include <gtest/gtest.h>
+
+#include <climits>
+#include <numeric>
+
+#include "crc32c.h"
+#include "proto.h"
+
+namespace {
+
+Bytes crc_of(const Bytes &bytes)
+{
+	const auto crc = crc32c(bytes);
+
+	return Bytes(crc.begin(), crc.end());
+}
+
+/* RFC 3720, B.4, whose digests MPA's CRC is. */
+TEST(Crc32c, IscsiVectors)
+{
+	Bytes up(32), down(32);
+
+	std::iota(up.begin(), up.end(), u8{0});
+	std::iota(down.rbegin(), down.rend(), u8{0});
+	EXPECT_EQ(crc_of(Bytes(32, 0x00)), hex("AA 36 91 8A"));
+	EXPECT_EQ(crc_of(Bytes(32, 0xff)), hex("43 AB A8 62"));
+	EXPECT_EQ(crc_of(up), hex("4E 79 DD 46"));
+	EXPECT_EQ(crc_of(down), hex("5C DB 3F 11"));
+	EXPECT_EQ(crc_of(hex("01 C0 00 00 00 00 00 00 00 00 00 00 00 00 00 00"
+			     "14 00 00 00 00 00 04 00 00 00 00 14 00 00 00 18"
+			     "28 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00")),
+		  hex("56 3A 96 D9"));
+	EXPECT_EQ(crc_of({}), hex("00 00 00 00"));
+}
+
+/* Figure 5: the first FPDU of a stream with markers. */
+TEST(Fpdu, AnnotatedDump)
+{
+	const Bytes marker = hex("0000 0000");
+	const ziw_ddp_hdr hdr = {.last = true, .opcode = RDMAP_SEND, .qn = 0, .msn = 1, .mo = 0};
+	const Bytes ulpdu = encode(hdr) + Bytes(24);
+	const Bytes fpdu = hex("002A") + ulpdu;
+
+	EXPECT_EQ(ulpdu, hex("41 43 00000000 00000000 00000001 00000000") + Bytes(24));
+	EXPECT_EQ(ulpdu.size(), 42u);
+	EXPECT_EQ(ziw_mpa_pad(42), 0u);
+	EXPECT_EQ(ziw_mpa_fpdu_len(42), 0x34u - 4);
+	EXPECT_EQ(crc_of(marker + fpdu), hex("52 23 99 83"));
+}
+
+/* Figure 6: a marker behind the DDP header of the second one. */
+TEST(Fpdu, AnnotatedDumpWithMarker)
+{
+	const Bytes marker = hex("0000 0014");
+	const ziw_ddp_hdr hdr = {.last = true, .opcode = RDMAP_SEND, .qn = 0, .msn = 2, .mo = 0};
+	const Bytes header = hex("002A") + encode(hdr);
+
+	EXPECT_EQ(header, hex("002A 41 43 00000000 00000000 00000002 00000000"));
+	EXPECT_EQ(header.size(), 0x14u);
+	EXPECT_EQ(crc_of(header + marker + Bytes(24)), hex("84 92 58 98"));
+}
+
+TEST(Fpdu, EachPadding)
+{
+	EXPECT_EQ(ziw_mpa_pad(18), 0u);
+	EXPECT_EQ(ziw_mpa_pad(19), 3u);
+	EXPECT_EQ(ziw_mpa_pad(20), 2u);
+	EXPECT_EQ(ziw_mpa_pad(21), 1u);
+	EXPECT_EQ(ziw_mpa_pad(22), 0u);
+	EXPECT_EQ(ziw_mpa_fpdu_len(18), 24u);
+	EXPECT_EQ(ziw_mpa_fpdu_len(19), 28u);
+	EXPECT_EQ(ziw_mpa_fpdu_len(20), 28u);
+	EXPECT_EQ(ziw_mpa_fpdu_len(21), 28u);
+	EXPECT_EQ(ziw_mpa_fpdu_len(22), 28u);
+	/* The borders of the length field. */
+	EXPECT_EQ(ziw_mpa_pad(0), 2u);
+	EXPECT_EQ(ziw_mpa_fpdu_len(0), 8u);
+	EXPECT_EQ(ziw_mpa_pad(65535), 3u);
+	EXPECT_EQ(ziw_mpa_fpdu_len(65535), 65544u);
+}
+
+TEST(Fpdu, EveryLength)
+{
+	for (unsigned ulpdu = 0; ulpdu <= 65535; ulpdu++) {
+		ASSERT_LE(ziw_mpa_pad(ulpdu), 3u);
+		ASSERT_EQ((2 + ulpdu + ziw_mpa_pad(ulpdu)) % 4, 0u) << ulpdu;
+		ASSERT_EQ(ziw_mpa_fpdu_len(ulpdu), 2 + ulpdu + ziw_mpa_pad(ulpdu) + 4) << ulpdu;
+	}
+}
+
+TEST(Mulpdu, OfUsualSegments)
+{
+	/* Ethernet, with and without TCP time stamps, over IPv4 and IPv6 */
+	EXPECT_EQ(ziw_mpa_mulpdu(1460), 1454u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1448), 1442u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1440), 1434u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1428), 1422u);
+	/* each remainder */
+	EXPECT_EQ(ziw_mpa_mulpdu(1449), 1442u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1450), 1442u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1451), 1442u);
+	/* jumbo frames, loopback */
+	EXPECT_EQ(ziw_mpa_mulpdu(8948), 8942u);
+	EXPECT_EQ(ziw_mpa_mulpdu(65483), 65474u);
+}
+
+TEST(Mulpdu, NeverBelow128)
+{
+	for (unsigned emss = 0; emss < 136; emss++)
+		EXPECT_EQ(ziw_mpa_mulpdu(emss), 128u) << emss;
+	EXPECT_EQ(ziw_mpa_mulpdu(136), 130u);
+	EXPECT_EQ(ziw_mpa_mulpdu(137), 130u);
+}
+
+TEST(Mulpdu, NeverAboveTheLengthField)
+{
+	EXPECT_EQ(ziw_mpa_mulpdu(65540), 65534u);
+	EXPECT_EQ(ziw_mpa_mulpdu(65543), 65534u);
+	EXPECT_EQ(ziw_mpa_mulpdu(65544), 65535u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1u << 20), 65535u);
+	for (unsigned emss = UINT_MAX; emss > UINT_MAX - 16; emss--)
+		EXPECT_EQ(ziw_mpa_mulpdu(emss), 65535u);
+}
+
+/* "the size of the largest ULPDU fitting in an FPDU" of one segment: it fits, one more byte does not. */
+TEST(Mulpdu, IsTheLargestThatFits)
+{
+	for (unsigned emss = 136; emss <= 65543; emss++) {
+		const unsigned mulpdu = ziw_mpa_mulpdu(emss);
+
+		ASSERT_EQ(mulpdu, emss - (6 + emss % 4));
+		ASSERT_LE(ziw_mpa_fpdu_len(mulpdu), emss);
+		ASSERT_GT(ziw_mpa_fpdu_len(mulpdu + 1), emss);
+	}
+}
+
+} // namespace
