@@ -5,6 +5,7 @@
 
 #include <linux/version.h>
 #include <linux/socket.h>
+#include <rdma/uverbs_ioctl.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
 #include <asm/unaligned.h>
@@ -30,10 +31,18 @@
 /* create_cq() took the udata itself before the uverbs bundle. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
 #define ziw_cq_attrs ib_udata
-#define ziw_cq_udata(attrs) (attrs)
+
+static inline struct ib_udata *ziw_cq_udata(struct ib_udata *udata)
+{
+	return udata;
+}
 #else
 #define ziw_cq_attrs uverbs_attr_bundle
-#define ziw_cq_udata(attrs) ((attrs) ? &(attrs)->driver_udata : NULL)
+
+static inline struct ib_udata *ziw_cq_udata(struct uverbs_attr_bundle *attrs)
+{
+	return attrs ? &attrs->driver_udata : NULL;
+}
 #endif
 
 /* kernel_bind() and kernel_connect() take a type of their own from 6.19 on. */
@@ -56,8 +65,6 @@
 #else
 #define ZIW_CREATE_USER_CQ .create_user_cq = ziw_create_cq,
 #endif
-
-#define ziw_alloc_device(type, member, netdev) ib_alloc_device(type, member)
 
 /* Page splicing through sendmsg replaced sendpage in 6.5. */
 #define ZIW_HAS_SPLICE_PAGES (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0))

@@ -102,7 +102,7 @@ struct ziw_tx {
  * @rqe_read: sink of the current read response
  * @read_sink: position in it
  * @want: bytes that the next FPDU takes in the receive queue, as far as known
- * @unacked: bytes of messages received since an acknowledgement was asked for
+ * @unacked: bytes of messages received since an acknowledgment was asked for
  */
 struct ziw_sink {
 	u32			sge_index;
@@ -216,7 +216,7 @@ struct ziw_conn {
 	struct socket		*sock;
 	struct sock		*sk;
 
-	struct mutex		mutex;
+	struct mutex		mutex;		/* guards the setup and the end */
 	enum ziw_conn_state	state;
 	bool			initiator;
 	struct iw_cm_id		*cm_id;

@@ -66,7 +66,7 @@ bool ziw_cq_push(struct ziw_cq *cq, struct ziw_cqe *cqe, struct ib_qp *qp)
 {
 	struct ziw_ring *ring = &cq->ring;
 	unsigned long irq;
-	u32 armed;
+	u32 armed, cons;
 
 	cqe->qpn = qp->qp_num;
 	cqe->timestamp = ktime_get_ns();
@@ -74,9 +74,12 @@ bool ziw_cq_push(struct ziw_cq *cq, struct ziw_cqe *cqe, struct ib_qp *qp)
 		cqe_set_qp(cqe, qp);
 
 	spin_lock_irqsave(&cq->lock, irq);
-	/* A consumer that lies about cons only overwrites CQEs of its own. */
-	if (cq->overflowed ||
-	    ring->index - smp_load_acquire(&ring->hdr->cons) > ring->mask) {
+	/*
+	 * Pairs with the consumer's release after its last use of the slot. One
+	 * that lies about cons only overwrites CQEs of its own.
+	 */
+	cons = smp_load_acquire(&ring->hdr->cons);
+	if (cq->overflowed || ring->index - cons > ring->mask) {
 		if (!cq->overflowed) {
 			cq->overflowed = true;
 			queue_work(ziw_wq, &cq->overflow_work);
@@ -86,6 +89,7 @@ bool ziw_cq_push(struct ziw_cq *cq, struct ziw_cqe *cqe, struct ib_qp *qp)
 	}
 	memcpy(ziw_ring_slot(ring, ring->index), cqe, sizeof(*cqe));
 	ring->index++;
+	/* Pairs with the consumer's acquire. */
 	smp_store_release(&ring->hdr->prod, ring->index);
 
 	/* Pairs with the consumer's barrier between its arm and its last poll. */

@@ -41,7 +41,8 @@ MODULE_PARM_DESC(user_timeout,
 
 bool ziw_crc = true;
 module_param_named(crc, ziw_crc, bool, 0444);
-MODULE_PARM_DESC(crc, "ask for CRC on every connection; without, it is used where the peer asks (default on)");
+MODULE_PARM_DESC(crc,
+		 "ask for CRC; if off, it is used where the peer asks for it (default on)");
 
 unsigned int ziw_mpa_rev = 2;
 module_param_named(mpa_rev, ziw_mpa_rev, uint, 0444);
@@ -209,7 +210,7 @@ static int ziw_newlink(const char *name, struct net_device *netdev)
 		return -EEXIST;
 	}
 
-	dev = ziw_alloc_device(ziw_dev, ibdev, netdev);
+	dev = ib_alloc_device(ziw_dev, ibdev);
 	if (!dev)
 		return -ENOMEM;
 	dev_init(dev, netdev);

@@ -89,6 +89,9 @@ struct ziw_mr *ziw_mr_get(struct ib_pd *pd, u32 stag, bool kernel, int access,
 	if (*err != ZIW_MR_OK) {
 		read_unlock(&mr->lock);
 		mr = NULL;
+	} else {
+		/* It stays held, for ziw_mr_put(); sparse cannot follow that. */
+		__release(&mr->lock);
 	}
 	rcu_read_unlock();
 	return mr;
@@ -100,8 +103,10 @@ struct ziw_mr *ziw_mr_get(struct ib_pd *pd, u32 stag, bool kernel, int access,
  */
 void ziw_mr_put(struct ziw_mr *mr)
 {
-	if (mr != &local_dma)
-		read_unlock(&mr->lock);
+	if (mr == &local_dma)
+		return;
+	__acquire(&mr->lock);
+	read_unlock(&mr->lock);
 }
 
 /**

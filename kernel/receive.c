@@ -9,7 +9,7 @@
 #include "rx_queue.h"
 #include "conn.h"
 
-/* From so many bytes on the peer may be waiting for our acknowledgement. */
+/* From so many bytes on the peer may be waiting for our acknowledgment. */
 #define PROMPT_ACK_BYTES	4096
 
 /**

@@ -53,6 +53,7 @@ static inline void *ziw_ring_slot(const struct ziw_ring *ring, u32 index)
  */
 static inline u32 ziw_ring_filled(const struct ziw_ring *ring, u32 from)
 {
+	/* Pairs with the producer's release. */
 	u32 prod = smp_load_acquire(&ring->hdr->prod);
 
 	return prod - ring->index > ring->mask + 1 ? 0 : prod - from;
@@ -62,18 +63,21 @@ static inline u32 ziw_ring_filled(const struct ziw_ring *ring, u32 from)
 static inline void ziw_ring_consume(struct ziw_ring *ring, u32 index)
 {
 	ring->index = index;
+	/* Pairs with the producer's acquire before it fills a slot again. */
 	smp_store_release(&ring->hdr->cons, index);
 }
 
 /* Whether a producer inside the kernel has a free slot. Posting lock held. */
 static inline bool ziw_ring_has_room(const struct ziw_ring *ring)
 {
+	/* Pairs with the release in ziw_ring_consume(). */
 	return ring->post - smp_load_acquire(&ring->hdr->cons) <= ring->mask;
 }
 
 /* Publish the slot at ring->post. Posting lock held. */
 static inline void ziw_ring_publish(struct ziw_ring *ring)
 {
+	/* Pairs with the acquire in ziw_ring_filled(). */
 	smp_store_release(&ring->hdr->prod, ++ring->post);
 }
 

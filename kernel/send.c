@@ -4,7 +4,7 @@
  * a batch, and handed to TCP in one call.
  *
  * It runs wherever there is cause: in the caller of the doorbell or of
- * post_send, and in softirq when an acknowledgement makes room or data asks for
+ * post_send, and in softirq when an acknowledgment makes room or data asks for
  * an answer. It always holds the socket's spinlock, with bottom halves off and
  * the socket not owned by a user, and qp->lock inside it; it never sleeps.
  */
@@ -653,7 +653,7 @@ static bool tx_push(struct ziw_conn *conn)
 	if (!err)
 		return true;
 	if (err == -EAGAIN) {
-		/* Nothing in flight: no acknowledgement will call us back. */
+		/* Nothing in flight: no acknowledgment will call us back. */
 		if (tcp_rtx_and_write_queues_empty(conn->sk))
 			ziw_conn_retry(conn, TX_RETRY_JIFFIES);
 		return false;
@@ -716,7 +716,7 @@ void ziw_tx_run(struct ziw_conn *conn)
 
 	if (conn->sk->sk_socket &&
 	    (tx->batch.bytes || qp->sq.acked != qp->sq.next))
-		/* Has TCP call sk_write_space on each acknowledgement. */
+		/* Has TCP call sk_write_space on each acknowledgment. */
 		set_bit(SOCK_NOSPACE, &conn->sk->sk_socket->flags);
 	if ((tx->terminated && !tx->batch.bytes) ||
 	    (qp->state == ZIW_QP_CLOSING && qp->sq.ring.index == qp->sq.next &&

@@ -24,6 +24,7 @@
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/refcount.h>
+#include <linux/sizes.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
@@ -42,13 +43,13 @@
 #define ZIW_MAX_CQ		65536
 #define ZIW_MAX_SRQ		65536
 #define ZIW_MAX_PD		65536
-#define ZIW_MAX_MR		(1 << 20)
+#define ZIW_MAX_MR		SZ_1M
 #define ZIW_MAX_WR		32768
-#define ZIW_MAX_CQE		(1 << 20)
+#define ZIW_MAX_CQE		SZ_1M
 #define ZIW_MAX_FRMR_PAGES	1024
 #define ZIW_MAX_IRD		128
 #define ZIW_MAX_ORD		128
-#define ZIW_MAX_MSG		(1U << 31)
+#define ZIW_MAX_MSG		0x80000000U
 
 /* The CM of Linux carries private data lengths in a u8. */
 #define ZIW_MAX_CM_PRIVATE	255
@@ -116,7 +117,7 @@ struct ziw_dev {
 	atomic_t		nr_qp;
 	atomic_t		nr_mr;
 
-	spinlock_t		conns_lock;
+	spinlock_t		conns_lock;	/* guards conns and dying */
 	struct list_head	conns;
 	bool			dying;
 	atomic_t		nr_conns;
@@ -248,7 +249,7 @@ int ziw_dereg_mr(struct ib_mr *mr, struct ib_udata *udata);
  */
 struct ziw_cq {
 	struct ib_cq		ibcq;
-	spinlock_t		lock;
+	spinlock_t		lock;		/* guards the rest */
 	struct ziw_ring		ring;
 	bool			overflowed;
 	struct tasklet_struct	notify;
@@ -291,7 +292,7 @@ struct ziw_rqe {
  * @max_sge: of one request
  */
 struct ziw_rq {
-	spinlock_t		lock;
+	spinlock_t		lock;		/* guards both ends of the ring */
 	struct ziw_ring		ring;
 	u32			max_sge;
 };
@@ -381,14 +382,14 @@ static inline bool ziw_sq_done(const struct ziw_sq_track *track)
  * struct ziw_sq - a send queue
  * @post_lock: guards ring.post; interrupts off, kernel consumers only
  * @ring: ring.index is cons: WQEs before it are retired. Guarded by qp->lock.
- * @acked: WQEs before it do not wait for an acknowledgement; qp->lock
+ * @acked: WQEs before it do not wait for an acknowledgment; qp->lock
  * @next: next WQE to take up; guarded by qp->lock
  * @track: one per slot; guarded by qp->lock
  * @max_sge: of one WQE
  * @max_inline: bytes
  */
 struct ziw_sq {
-	spinlock_t		post_lock;
+	spinlock_t		post_lock;	/* guards ring.post */
 	struct ziw_ring		ring;
 	u32			acked;
 	u32			next;
@@ -424,7 +425,7 @@ struct ziw_qp {
 	refcount_t		ref;
 	struct completion	freed;
 
-	spinlock_t		lock;
+	spinlock_t		lock;		/* guards state, conn, the SQ's consumer end */
 	enum ziw_qp_state	state;
 	struct ziw_conn __rcu	*conn;
 	wait_queue_head_t	detached;

@@ -155,7 +155,7 @@ const char *ziw_terminate_name(u16 code)
 {
 	unsigned int i;
 
-	for (i = 0; i < sizeof(term_names) / sizeof(term_names[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(term_names); i++)
 		if (term_names[i].code == code)
 			return term_names[i].name;
 	return code >> 8 == 0 ? "local catastrophic error" : "unknown error";

@@ -9,6 +9,7 @@
 
 #ifdef __KERNEL__
 #include <linux/types.h>
+#include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/errno.h>
 #include "../compat.h"

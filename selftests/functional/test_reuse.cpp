@@ -97,8 +97,11 @@ TEST_P(ReuseTest, SmallOnesOverwrittenAtOnce)
 	}
 }
 
-INSTANTIATE_TEST_SUITE_P(Reuse, ReuseTest, testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_SEND), [](const auto &opcode) {
-	return std::string(opcode.param == IBV_WR_SEND ? "Send" : "Write");
-});
+std::string opcode_name(const testing::TestParamInfo<ibv_wr_opcode> &info)
+{
+	return info.param == IBV_WR_SEND ? "Send" : "Write";
+}
+
+INSTANTIATE_TEST_SUITE_P(Reuse, ReuseTest, testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_SEND), opcode_name);
 
 } // namespace

@@ -11,20 +11,15 @@ backend_prepare()
 	release=$(release_of "$1")
 	kernel=$root/boot/vmlinuz-$release
 	console=/dev/hvc0
-	initramfs=$out/initramfs/$release-$(cat "$vm_dir/make-initramfs" "$vm_dir/make-root" |
-		sha256sum | cut -c 1-12)
-	[[ -e $initramfs ]] && return
-	mkdir -p "$out/initramfs"
-	progress "making the initramfs of $release" "$cache/log/initramfs.log" \
-		"$vm_dir/enter" -- selftests/vm/make-initramfs "$release" "/out/initramfs/${initramfs##*/}"
-	find "$out/initramfs" -name "$release-*" ! -name "${initramfs##*/}" -mmin +60 -delete
+	make_initramfs "$release"
 }
 
 # backend_command N: fills the array "command" with the process that is machine N.
-# Reads: vm (its directory), share, two, cpus, mem, icount.
+# Reads: vm (its directory), shares, two, cpus, mem, icount.
 backend_command()
 {
-	local n=$1 accel=tcg,thread=multi cpu=max entry nine=security_model=none,multidevs=remap
+	local n=$1 accel=tcg,thread=multi cpu=max entry name read_only
+	local nine=security_model=none,multidevs=remap
 
 	command=(setpriv --pdeathsig KILL qemu-system-x86_64 -nodefaults -no-reboot -display none -monitor none
 		-machine q35 -smp "$cpus" -m "$mem")
@@ -38,13 +33,11 @@ backend_command()
 		-serial "file:$vm/serial"
 		-chardev "stdio,id=console,signal=off"
 		-device virtio-serial-pci -device "virtconsole,chardev=console")
-	for entry in root:"$root" run:"$layer" repo:"$repo" out:"$out"; do
-		command+=(-fsdev "local,id=${entry%%:*},path=${entry#*:},readonly=on,$nine"
-			-device "virtio-9p-pci,fsdev=${entry%%:*},mount_tag=${entry%%:*}")
-	done
-	for entry in control:"$vm/control" host:"$share"; do
-		command+=(-fsdev "local,id=${entry%%:*},path=${entry#*:},$nine"
-			-device "virtio-9p-pci,fsdev=${entry%%:*},mount_tag=${entry%%:*}")
+	for entry in "${shares[@]}"; do
+		name=${entry%%:*} read_only=on
+		[[ $name != control && $name != host ]] || read_only=off
+		command+=(-fsdev "local,id=$name,path=${entry#*:},readonly=$read_only,$nine"
+			-device "virtio-9p-pci,fsdev=$name,mount_tag=$name")
 	done
 	[[ ! $two ]] || command+=(
 		-netdev "dgram,id=net,local.type=unix,local.path=$work/net$n,remote.type=unix,remote.path=$work/net$((3 - n))"
