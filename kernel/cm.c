@@ -50,7 +50,7 @@ static void fill_addresses(struct ziw_conn *conn, struct iw_cm_event *event)
 {
 	struct sock *sk = conn->sk;
 
-	if (sk->sk_family == AF_INET) {
+	if (ziw_llp_is_ipv4(sk)) {
 		struct sockaddr_in *local = (struct sockaddr_in *)&event->local_addr;
 		struct sockaddr_in *remote = (struct sockaddr_in *)&event->remote_addr;
 
@@ -84,10 +84,10 @@ static void fill_peer(struct ziw_conn *conn, struct iw_cm_event *event)
 
 	event->private_data_len = frame->pd_len;
 	event->private_data = (void *)ziw_conn_private_data(conn);
+	/* As the peer gave them: rdma_cm makes its initiator depth of our IRD. */
 	if (frame->enhanced) {
-		/* The peer's outbound reads are our inbound ones. */
-		event->ird = min_t(u16, frame->ord, U8_MAX);
-		event->ord = min_t(u16, frame->ird, U8_MAX);
+		event->ird = min_t(u16, frame->ird, U8_MAX);
+		event->ord = min_t(u16, frame->ord, U8_MAX);
 	} else {
 		event->ird = ZIW_MAX_IRD;
 		event->ord = ZIW_MAX_ORD;
@@ -126,6 +126,31 @@ int ziw_cm_request(struct ziw_conn *conn)
 	return err;
 }
 
+/* The QP that is to be attached; if it goes to the error state it ends the setup. */
+static void remember_qp(struct ziw_conn *conn, struct ziw_qp *qp)
+{
+	conn->want_qp = qp;
+	spin_lock_bh(&qp->lock);
+	qp->setup = conn;
+	if (qp->state == ZIW_QP_ERROR)
+		ziw_conn_abort(conn);
+	spin_unlock_bh(&qp->lock);
+}
+
+static void forget_qp(struct ziw_conn *conn)
+{
+	struct ziw_qp *qp = conn->want_qp;
+
+	if (!qp)
+		return;
+	conn->want_qp = NULL;
+	spin_lock_bh(&qp->lock);
+	if (qp->setup == conn)
+		qp->setup = NULL;
+	spin_unlock_bh(&qp->lock);
+	ziw_qp_put(qp);
+}
+
 static void cm_event(struct ziw_conn *conn, struct iw_cm_event *event)
 {
 	conn->cm_id->event_handler(conn->cm_id, event);
@@ -162,9 +187,7 @@ void ziw_cm_reply(struct ziw_conn *conn, int status)
 	cm_event(conn, &event);
 	if (status)
 		cm_drop(conn);
-	if (conn->want_qp)
-		ziw_qp_put(conn->want_qp);
-	conn->want_qp = NULL;
+	forget_qp(conn);
 }
 
 /**
@@ -180,9 +203,7 @@ void ziw_cm_closed(struct ziw_conn *conn)
 	if (conn->listen)
 		ziw_listen_put(conn->listen);
 	conn->listen = NULL;
-	if (conn->want_qp)
-		ziw_qp_put(conn->want_qp);
-	conn->want_qp = NULL;
+	forget_qp(conn);
 	if (!conn->cm_id)
 		return;
 	fill_addresses(conn, &event);
@@ -266,7 +287,7 @@ static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
 	if (err) {
 		ziw_conn_finish(conn);
 	} else {
-		conn->want_qp = qp;
+		remember_qp(conn, qp);
 		conn->cm_id = cm_id;
 		cm_id->add_ref(cm_id);
 		ziw_conn_start_timer(conn, ziw_setup_timeout);
@@ -336,10 +357,14 @@ int ziw_cm_fallback(struct ziw_conn *conn)
 	int err;
 
 	conn->rev = 1;
+	/* Each connection has a reference of its own. */
+	ziw_qp_get(conn->want_qp);
 	err = start_connect(conn->dev, conn->cm_id, conn->want_qp, conn);
-	if (err)
+	if (err) {
+		ziw_qp_put(conn->want_qp);
 		return err;
-	conn->want_qp = NULL;
+	}
+	forget_qp(conn);
 	cm_drop(conn);
 	return 0;
 }
@@ -398,8 +423,8 @@ static int accept_locked(struct ziw_conn *conn, struct iw_cm_id *cm_id,
 		cm_drop(conn);
 		return err;
 	}
-	event.ird = conn->ird;
-	event.ord = conn->ord;
+	event.ird = conn->ord;
+	event.ord = conn->ird;
 	fill_addresses(conn, &event);
 	cm_event(conn, &event);
 	if (reply.p2p)

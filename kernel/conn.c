@@ -4,8 +4,8 @@
  * stream, and every way out of it.
  *
  * TCP's callbacks only say that something happened; the state machine runs in
- * a work item, under conn->mutex. A connection ends in ziw_conn_finish() and
- * nowhere else.
+ * a work item, under conn->mutex. A connection leaves its QP and the CM in
+ * ziw_conn_finish() and nowhere else.
  */
 #include <linux/net.h>
 #include <net/tcp.h>
@@ -240,6 +240,12 @@ int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp)
 	    ziw_qp_move(qp, ZIW_QP_RTS)) {
 		qp->attr.max_rd_atomic = conn->ord;
 		qp->attr.max_dest_rd_atomic = conn->ird;
+		/*
+		 * rdma_cm sets none on an iWARP QP that is to connect. From
+		 * here on the regions decide, until modify_qp says otherwise.
+		 */
+		qp->attr.qp_access_flags = IB_ACCESS_REMOTE_WRITE |
+					   IB_ACCESS_REMOTE_READ;
 		conn->qp = qp;
 		rcu_assign_pointer(qp->conn, conn);
 		set_bit(ZIW_CONN_IN_STREAM, &conn->flags);
@@ -269,6 +275,13 @@ static void stream_start(struct ziw_conn *conn)
 }
 
 /* --- out of it --- */
+
+static bool sk_is_closed(const struct sock *sk)
+{
+	u8 state = READ_ONCE(sk->sk_state);
+
+	return state == TCP_CLOSE || state == TCP_TIME_WAIT;
+}
 
 /* The receive WQE that a message has begun to fill was taken off its queue. */
 static void flush_partial_recv(struct ziw_conn *conn, struct ziw_qp *qp)
@@ -330,46 +343,92 @@ static void qp_detach(struct ziw_conn *conn, struct ziw_qp *qp)
 	ziw_qp_put(qp);
 }
 
-/**
- * ziw_conn_finish - end the connection
- * @conn: connection; conn->mutex held
- *
- * First the socket, so that TCP has let go of all pages; then the QP's work
- * requests are flushed; then the CM is told.
- *
- * Context: process.
- */
-void ziw_conn_finish(struct ziw_conn *conn)
+static void release_socket(struct ziw_conn *conn, bool abort)
 {
-	struct ziw_qp *qp = conn->qp;
 	struct ziw_dev *dev = conn->dev;
-	bool abort = false;
 
-	if (conn->state == ZIW_CONN_DEAD)
-		return;
-	/* Before the stream nothing is worth a lingering socket. */
-	if (conn->state < ZIW_CONN_STREAMING && test_bit(ZIW_CONN_TIMEOUT, &conn->flags))
-		abort = true;
 	conn->state = ZIW_CONN_DEAD;
 	conn_stop_timer(conn);
 	if (cancel_delayed_work(&conn->retry))
 		ziw_conn_put(conn);
-
-	if (qp)
-		abort = stream_stop(conn);
 	ziw_llp_remove(conn->sk);
 	ziw_llp_release(conn->sock, abort);
 	conn->sock = NULL;
-
-	if (qp)
-		qp_detach(conn, qp);
-	ziw_cm_closed(conn);
 
 	spin_lock_bh(&dev->conns_lock);
 	list_del(&conn->entry);
 	spin_unlock_bh(&dev->conns_lock);
 	ziw_dev_conn_put(dev);
 	ziw_conn_put(conn);
+}
+
+/* Whether there is anything left for TCP to deliver, and time for it. */
+static bool may_linger(struct ziw_conn *conn)
+{
+	return conn->state != ZIW_CONN_CONNECTING &&
+	       !(conn->state < ZIW_CONN_STREAMING &&
+		 test_bit(ZIW_CONN_TIMEOUT, &conn->flags)) &&
+	       !READ_ONCE(conn->dev->dying) && !sk_is_closed(conn->sk);
+}
+
+/*
+ * TCP stops to retransmit when a kernel socket is released, so it is kept until
+ * the peer has all that was sent, our FIN included. Nobody waits for that.
+ */
+static void linger(struct ziw_conn *conn)
+{
+	kernel_sock_shutdown(conn->sock, SHUT_WR);
+	conn->state = ZIW_CONN_LINGERING;
+	ziw_conn_start_timer(conn, ziw_user_timeout);
+	ziw_conn_kick(conn);
+}
+
+/**
+ * ziw_conn_finish - end the connection
+ * @conn: connection; conn->mutex held
+ *
+ * The QP's work requests are flushed, and the CM is told. If TCP holds pages of
+ * the application the connection is reset first, so that it lets go of them;
+ * else it goes on to deliver what was completed already.
+ *
+ * Context: process.
+ */
+void ziw_conn_finish(struct ziw_conn *conn)
+{
+	struct ziw_qp *qp = conn->qp;
+	bool stay, abort = false;
+
+	if (conn->state >= ZIW_CONN_LINGERING)
+		return;
+	if (qp)
+		abort = stream_stop(conn);
+	stay = !abort && may_linger(conn);
+	if (!stay)
+		release_socket(conn, abort);
+	if (qp)
+		qp_detach(conn, qp);
+	ziw_cm_closed(conn);
+	if (stay)
+		linger(conn);
+}
+
+static void step_lingering(struct ziw_conn *conn)
+{
+	struct sock *sk = conn->sk;
+	int unread;
+
+	if (READ_ONCE(conn->dev->dying) || sk_is_closed(sk) ||
+	    test_bit(ZIW_CONN_TIMEOUT, &conn->flags)) {
+		release_socket(conn, false);
+		return;
+	}
+	/* To be released on unread data would be to reset the connection. */
+	lock_sock(sk);
+	WRITE_ONCE(sk->sk_rcvlowat, 1);
+	unread = tcp_inq(sk);
+	if (unread > 0)
+		tcp_read_done(sk, unread);
+	release_sock(sk);
 }
 
 /* Send our FIN after what TCP still has; from then on nothing is sent. */
@@ -629,13 +688,6 @@ static void step_req_wait(struct ziw_conn *conn)
 
 /* --- the state machine --- */
 
-static bool sk_is_closed(const struct sock *sk)
-{
-	u8 state = READ_ONCE(sk->sk_state);
-
-	return state == TCP_CLOSE || state == TCP_TIME_WAIT;
-}
-
 static void conn_step(struct ziw_conn *conn)
 {
 	bool aborted = test_bit(ZIW_CONN_ABORT, &conn->flags);
@@ -672,6 +724,9 @@ static void conn_step(struct ziw_conn *conn)
 		if (aborted || timeout || sk_is_closed(conn->sk) ||
 		    test_bit(ZIW_CONN_PEER_CLOSED, &conn->flags))
 			ziw_conn_finish(conn);
+		break;
+	case ZIW_CONN_LINGERING:
+		step_lingering(conn);
 		break;
 	case ZIW_CONN_DEAD:
 		break;

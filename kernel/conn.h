@@ -7,6 +7,7 @@
 #define ZIW_CONN_H
 
 #include <linux/tcp.h>
+#include <net/ipv6.h>
 #include <net/sock.h>
 #include "ziw.h"
 
@@ -156,6 +157,7 @@ enum ziw_conn_state {
 	ZIW_CONN_REQ_SEEN,	/* responder: the ULP has to accept or reject */
 	ZIW_CONN_STREAMING,	/* FPDUs flow */
 	ZIW_CONN_CLOSING,	/* our FIN is sent, the peer's is outstanding */
+	ZIW_CONN_LINGERING,	/* QP and CM have left, TCP still delivers */
 	ZIW_CONN_DEAD,		/* socket released */
 };
 
@@ -169,12 +171,12 @@ enum ziw_conn_flag {
 
 /**
  * struct ziw_conn - a connection
- * @ref: one of the socket (until it is released), one of a running timer or
- *       work item, one of the cm_id or of the connect request shown to iw_cm
+ * @ref: one of the socket (until it is released), one of each pending timer or
+ *       work item, one of the connect request shown to iw_cm
  * @rcu: qp->conn and sk_user_data are read under RCU
  * @dev: device; outlives the connection
  * @entry: in dev->conns
- * @sock: the socket; released by ziw_conn_finish() only
+ * @sock: the socket; NULL when it is released
  * @sk: its sock; a reference is held until the connection is freed
  * @mutex: guards all that follows up to @flags; process context
  * @state: where it is
@@ -308,6 +310,12 @@ void ziw_llp_install(struct sock *sk, struct ziw_conn *conn);
 void ziw_llp_remove(struct sock *sk);
 void ziw_llp_release(struct socket *sock, bool abort);
 void ziw_llp_listen_callbacks(struct sock *sk, void *listener);
+
+/* An IPv6 socket that listens to both takes IPv4 connections as mapped ones. */
+static inline bool ziw_llp_is_ipv4(const struct sock *sk)
+{
+	return sk->sk_family == AF_INET || ipv6_addr_v4mapped(&sk->sk_v6_daddr);
+}
 
 /* Everything that the peer has acknowledged lies before this. Socket lock. */
 static inline u32 ziw_llp_acked(const struct sock *sk)

@@ -28,6 +28,7 @@
  * @family: AF_INET or AF_INET6
  * @port: network byte order
  * @wildcard: bound to no address
+ * @v6only: does not take IPv4 connections
  * @listens: who listens; at least one; guarded by listeners_lock
  * @work: accepts
  * @rcu: sk_user_data is read under RCU
@@ -39,6 +40,7 @@ struct ziw_listener {
 	int			family;
 	__be16			port;
 	bool			wildcard;
+	bool			v6only;
 	struct list_head	listens;
 	struct work_struct	work;
 	struct rcu_head		rcu;
@@ -136,7 +138,7 @@ static bool netdev_has_local(struct net_device *netdev, struct sock *sk)
 	bool ret;
 
 	rcu_read_lock();
-	if (sk->sk_family == AF_INET)
+	if (ziw_llp_is_ipv4(sk))
 		ret = netdev_has_ipv4(netdev, inet_sk(sk)->inet_saddr);
 	else
 		ret = ipv6_chk_addr(dev_net(netdev), &sk->sk_v6_rcv_saddr, netdev, 1);
@@ -237,19 +239,20 @@ static __be16 port_of(const struct sockaddr_storage *addr)
 }
 
 static struct ziw_listener *find_listener(struct net *net,
-					  const struct sockaddr_storage *addr)
+					  const struct sockaddr_storage *addr, bool v6only)
 {
 	struct ziw_listener *listener;
 
 	list_for_each_entry(listener, &listeners, entry)
 		if (listener->net == net && listener->family == addr->ss_family &&
-		    listener->port == port_of(addr))
+		    listener->port == port_of(addr) && listener->v6only == v6only)
 			return listener;
 	return NULL;
 }
 
 static struct ziw_listener *make_listener(struct ziw_dev *dev,
-					  struct sockaddr_storage *addr, int backlog)
+					  struct sockaddr_storage *addr, bool v6only,
+					  int backlog)
 {
 	int len = addr->ss_family == AF_INET ? sizeof(struct sockaddr_in) :
 		  sizeof(struct sockaddr_in6);
@@ -266,12 +269,13 @@ static struct ziw_listener *make_listener(struct ziw_dev *dev,
 	listener->family = addr->ss_family;
 	listener->port = port_of(addr);
 	listener->wildcard = is_wildcard(addr);
+	listener->v6only = v6only;
 
 	err = ziw_llp_create(dev, addr->ss_family, &listener->sock);
 	if (err)
 		goto err_free;
 	sock_set_reuseaddr(listener->sock->sk);
-	if (addr->ss_family == AF_INET6)
+	if (v6only)
 		ip6_sock_set_v6only(listener->sock->sk);
 	err = kernel_bind(listener->sock, ziw_sockaddr(addr), len);
 	if (err)
@@ -316,6 +320,7 @@ int ziw_create_listen(struct iw_cm_id *cm_id, int backlog)
 	struct sockaddr_storage addr = cm_id->m_local_addr;
 	struct ziw_dev *dev = to_ziw_dev(cm_id->device);
 	struct ziw_listener *listener = NULL;
+	bool v6only = addr.ss_family == AF_INET6 && cm_id->afonly;
 	struct ziw_listen *listen;
 	int err = 0;
 
@@ -335,9 +340,9 @@ int ziw_create_listen(struct iw_cm_id *cm_id, int backlog)
 		goto err_free;
 	}
 	if (is_wildcard(&addr))
-		listener = find_listener(dev_net(dev->netdev), &addr);
+		listener = find_listener(dev_net(dev->netdev), &addr, v6only);
 	if (!listener)
-		listener = make_listener(dev, &addr, backlog);
+		listener = make_listener(dev, &addr, v6only, backlog);
 	if (IS_ERR(listener)) {
 		err = PTR_ERR(listener);
 		goto err_conn;

@@ -146,7 +146,7 @@ static const char *why_not(const struct net_device *netdev)
 		return "IPoIB has RDMA below it already";
 	if (netdev->flags & IFF_SLAVE || netif_is_bridge_port(netdev) ||
 	    netif_is_team_port(netdev))
-		return "a port of a bond, team or bridge has no addresses: use the bond, team or bridge";
+		return "it is a port of a bond, team or bridge: use that one";
 	if (netdev->type == ARPHRD_CAN || netdev->type == ARPHRD_NETLINK)
 		return "it does not carry IP";
 	if (netdev->mtu < IPV4_MIN_MTU)

@@ -200,7 +200,7 @@ void ziw_sq_retire(struct ziw_qp *qp)
 		ziw_ring_consume(ring, cons);
 }
 
-static void flush_sq(struct ziw_qp *qp)
+static void flush_sq(struct ziw_qp *qp, unsigned int budget)
 {
 	struct ziw_sq *sq = &qp->sq;
 	struct ziw_ring *ring = &sq->ring;
@@ -212,7 +212,7 @@ static void flush_sq(struct ziw_qp *qp)
 		complete_send(qp, track, ziw_sq_done(track) ?
 			      track->status : IB_WC_WR_FLUSH_ERR);
 	}
-	while (ziw_ring_filled(ring, sq->next)) {
+	for (; budget && ziw_ring_filled(ring, sq->next); budget--) {
 		const struct ziw_sq_wqe *wqe = ziw_ring_slot(ring, sq->next);
 		struct ziw_sq_track track = {
 			.wr_id	= READ_ONCE(wqe->wr_id),
@@ -228,11 +228,11 @@ static void flush_sq(struct ziw_qp *qp)
 	sq->acked = sq->next;
 }
 
-static void flush_rq(struct ziw_qp *qp)
+static void flush_rq(struct ziw_qp *qp, unsigned int budget)
 {
 	struct ziw_rqe rqe;
 
-	while (ziw_rq_get(&qp->rq, &rqe) != -ENOENT) {
+	for (; budget && ziw_rq_get(&qp->rq, &rqe) != -ENOENT; budget--) {
 		struct ziw_cqe cqe = {
 			.wr_id	= rqe.wr_id,
 			.opcode	= ZIW_OP_RECV,
@@ -255,18 +255,21 @@ static void flush_rq(struct ziw_qp *qp)
  */
 void ziw_qp_flush(struct ziw_qp *qp)
 {
+	bool more = false;
+
 	spin_lock_bh(&qp->lock);
 	if (qp->state == ZIW_QP_ERROR && !rcu_access_pointer(qp->conn)) {
-		do {
-			flush_sq(qp);
-		} while (ziw_ring_idle(&qp->sq.ring, qp->sq.next));
+		flush_sq(qp, qp->sq.ring.mask + 1);
+		more = ziw_ring_idle(&qp->sq.ring, qp->sq.next);
 		if (!qp->srq) {
-			do {
-				flush_rq(qp);
-			} while (ziw_ring_idle(&qp->rq.ring, qp->rq.ring.index));
+			flush_rq(qp, qp->rq.ring.mask + 1);
+			more |= ziw_ring_idle(&qp->rq.ring, qp->rq.ring.index);
 		}
 	}
 	spin_unlock_bh(&qp->lock);
+	/* A consumer that goes on posting does not keep this CPU to itself. */
+	if (more)
+		queue_work(ziw_wq, &qp->flush_work);
 }
 
 static void qp_flush_work(struct work_struct *work)
@@ -382,9 +385,6 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 		init->cap.max_recv_sge = qp->rq.max_sge;
 	}
 	qp->attr.cap = init->cap;
-	/* Until modify_qp says otherwise, the regions alone decide. */
-	qp->attr.qp_access_flags = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |
-				   IB_ACCESS_REMOTE_ATOMIC;
 
 	/* 0 and 1 are special QPs elsewhere, and 24 bits is what verbs carry. */
 	err = xa_alloc_cyclic(&dev->qps, &qpn, qp, XA_LIMIT(2, 0xffffff),
@@ -425,6 +425,8 @@ static int qp_to_error(struct ziw_qp *qp)
 	conn = rcu_dereference_protected(qp->conn, lockdep_is_held(&qp->lock));
 	if (moved && conn)
 		ziw_conn_abort(conn);
+	if (moved && qp->setup)
+		ziw_conn_abort(qp->setup);
 	spin_unlock_bh(&qp->lock);
 	if (!moved)
 		return -EINVAL;

@@ -48,15 +48,17 @@ static inline void *ziw_ring_slot(const struct ziw_ring *ring, u32 index)
  * @ring: the ring
  * @from: an index between cons and prod
  *
- * User space writes prod: whatever it says, the answer is at most the number
- * of slots. The acquire pairs with the producer's release of the slots.
+ * User space writes prod: whatever it says, @from plus the answer is never
+ * beyond the ring. The acquire pairs with the producer's release of the slots.
  */
 static inline u32 ziw_ring_filled(const struct ziw_ring *ring, u32 from)
 {
 	/* Pairs with the producer's release. */
 	u32 prod = smp_load_acquire(&ring->hdr->prod);
 
-	return prod - ring->index > ring->mask + 1 ? 0 : prod - from;
+	u32 most = ring->mask + 1 - (from - ring->index);
+
+	return prod - from > most ? 0 : prod - from;
 }
 
 /* Free the slots before @index. The release ends the kernel's use of them. */

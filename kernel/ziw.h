@@ -408,6 +408,7 @@ struct ziw_sq {
  * @lock: guards the state, the SQ and the choice of @conn; bottom halves off
  * @state: changed by ziw_qp_move() only; guarded by @lock
  * @conn: attached connection; changed under @lock, read under @lock or RCU
+ * @setup: connection that is being made for this QP, or NULL; guarded by @lock
  * @detached: woken when @conn becomes NULL
  * @vendor_err: of the Terminate Message that ended the QP; guarded by @lock
  * @events: bits of enum ib_event_type, due; atomic
@@ -428,6 +429,7 @@ struct ziw_qp {
 	spinlock_t		lock;		/* guards state, conn, the SQ's consumer end */
 	enum ziw_qp_state	state;
 	struct ziw_conn __rcu	*conn;
+	struct ziw_conn		*setup;
 	wait_queue_head_t	detached;
 	u16			vendor_err;
 	unsigned long		events;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Fuzzes the decoders of what is inside an FPDU: the input is a ULPDU, and once more the payload of a
- * Terminate Message. What they understood is said again and must be the same bytes, but for those
+ * Fuzzes the decoders of what is inside an FPDU: the input is a ULPDU, and once more the payload of
+ * a Terminate Message. What they understood is said again and must be the same bytes, but for those
  * that are reserved.
  */
 #include "fuzz.h"

@@ -47,8 +47,8 @@ struct Options {
 };
 
 /*
- * Cuts a stream into pieces: 0 is all at once, 1 byte by byte, more is at random, by powers of two so
- * that small pieces and large ones are equally common.
+ * Cuts a stream into pieces: 0 is all at once, 1 byte by byte, more is at random, by powers of two
+ * so that small pieces and large ones are equally common.
  */
 class Splitter {
 public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Fuzzes the MPA negotiation's decoder the way kernel/conn.c drives it: a stream of bytes arrives in
- * pieces, exactly one setup frame is taken off it, what follows is left alone.
+ * Fuzzes the MPA negotiation's decoder the way kernel/conn.c drives it: a stream of bytes arrives
+ * in pieces, exactly one setup frame is taken off it, what follows is left alone.
  *
  * Input: options (the flag: we are the initiator), then the stream.
  */
@@ -24,7 +24,8 @@ public:
 			const std::size_t want = MPA_HDR_LEN + (have_header_ ? frame_.pd_len : 0);
 			const std::size_t n = std::min(want - bytes_.size(), bytes.size() - used);
 
-			bytes_.insert(bytes_.end(), bytes.begin() + static_cast<std::ptrdiff_t>(used),
+			bytes_.insert(bytes_.end(),
+				      bytes.begin() + static_cast<std::ptrdiff_t>(used),
 				      bytes.begin() + static_cast<std::ptrdiff_t>(used + n));
 			used += n;
 			if (bytes_.size() == want)
@@ -54,7 +55,8 @@ private:
 		done_ = true;
 		if (frame_.enhanced)
 			error_ = ziw_mpa_decode_enhanced(
-				copy(View(bytes_).subspan(MPA_HDR_LEN, MPA_ENHANCED_LEN)).data(), &frame_);
+				copy(View(bytes_).subspan(MPA_HDR_LEN, MPA_ENHANCED_LEN)).data(),
+				&frame_);
 	}
 
 	bool initiator_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * The mutator of the stream's inputs. Left to itself libFuzzer does not get past the CRC: so a
- * stream is taken apart into ULPDUs, one of which, or their order, is changed, and put together again
- * with the right lengths and CRCs. Now and then a byte of the result is broken, so that wrong lengths
- * and wrong CRCs are tried too.
+ * stream is taken apart into ULPDUs, one of which, or their order, is changed, and put together
+ * again with the right lengths and CRCs. Now and then a byte of the result is broken, so that wrong
+ * lengths and wrong CRCs are tried too.
  */
 #include "fpdu.h"
 
@@ -21,9 +21,11 @@ constexpr std::size_t max_fpdus = 64;
 
 u32 small_or_any(Rng &rng)
 {
-	static constexpr u32 borders[] = {0, 1, 2, 3, 4, 0x100, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
+	static constexpr u32 borders[] = {0,     1,          2,          3,          4,
+					  0x100, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
 
-	return rng() % 4 ? borders[rng() % std::size(borders)] : static_cast<u32>(rng() << 8 ^ rng());
+	return rng() % 4 ? borders[rng() % std::size(borders)]
+			 : static_cast<u32>(rng() << 8 ^ rng());
 }
 
 /* A ULPDU whose model and queue fit its opcode, as a sender of good will would begin one. */
@@ -38,7 +40,7 @@ Bytes fresh(Rng &rng)
 		.stag = 0x100,
 		.to = small_or_any(rng) % 4 ? 0 : small_or_any(rng),
 		.inv_stag = ziw_rdmap_invalidates(opcode) ? small_or_any(rng) : 0,
-		.qn = opcode == RDMAP_READ_REQ ? u32{DDP_QN_READ_REQ}
+		.qn = opcode == RDMAP_READ_REQ    ? u32{DDP_QN_READ_REQ}
 		      : opcode == RDMAP_TERMINATE ? u32{DDP_QN_TERMINATE}
 						  : u32{DDP_QN_SEND},
 		.msn = 1,
@@ -85,7 +87,7 @@ void change_field(Bytes &ulpdu, Rng &rng)
 
 void change_size(Bytes &ulpdu, Rng &rng)
 {
-	static constexpr std::size_t borders[] = {0,  1,  2,  13, 14, 15, 17, 18, 19,
+	static constexpr std::size_t borders[] = {0,  1,  2,  13, 14, 15, 17,  18, 19,
 						  45, 46, 47, 69, 70, 71, 127, 128};
 
 	ulpdu.resize(rng() % 2 ? borders[rng() % std::size(borders)] : rng() % max_grown);
@@ -124,7 +126,9 @@ void renumber(std::vector<Bytes> &ulpdus)
 
 void change(std::vector<Bytes> &ulpdus, Rng &rng)
 {
-	const auto any = [&] { return ulpdus.begin() + static_cast<std::ptrdiff_t>(rng() % ulpdus.size()); };
+	const auto any = [&] {
+		return ulpdus.begin() + static_cast<std::ptrdiff_t>(rng() % ulpdus.size());
+	};
 
 	if (ulpdus.empty()) {
 		ulpdus.push_back(fresh(rng));
@@ -183,7 +187,8 @@ std::size_t store(u8 *data, std::size_t max_size, const Bytes &stream)
 
 } // namespace
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
+					  unsigned seed)
 {
 	Rng rng(seed);
 
@@ -213,8 +218,9 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
 	return store(data, max_size, stream);
 }
 
-extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
-					    uint8_t *out, size_t max_size, unsigned seed)
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b,
+					    size_t b_size, uint8_t *out, size_t max_size,
+					    unsigned seed)
 {
 	Rng rng(seed);
 
@@ -226,7 +232,8 @@ extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, con
 
 	ulpdus.resize(rng() % (ulpdus.size() + 1));
 	ulpdus.insert(ulpdus.end(),
-		      other.ulpdus.begin() + static_cast<std::ptrdiff_t>(rng() % (other.ulpdus.size() + 1)),
+		      other.ulpdus.begin() +
+			      static_cast<std::ptrdiff_t>(rng() % (other.ulpdus.size() + 1)),
 		      other.ulpdus.end());
 	ulpdus.resize(std::min(ulpdus.size(), max_fpdus));
 	if (rng() % 2)

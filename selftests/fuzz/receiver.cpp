@@ -38,7 +38,8 @@ void Receiver::fault(Event &event, u16 code, bool with_read)
 		.seg_len = static_cast<u16>(ulpdu_.size()),
 	};
 
-	std::ranges::copy(ulpdu_.first(std::min<std::size_t>(ulpdu_.size(), DDP_MAX_LEN)), term.ddp);
+	std::ranges::copy(ulpdu_.first(std::min<std::size_t>(ulpdu_.size(), DDP_MAX_LEN)),
+			  term.ddp);
 	if (with_read)
 		std::ranges::copy(event.payload, term.read);
 	end(event, term);
@@ -99,8 +100,9 @@ void Receiver::terminate_message(Event &event)
 {
 	ziw_terminate term;
 	ziw_ddp_hdr hdr;
-	const Bytes head = copy(View(event.payload)
-					.first(std::min<std::size_t>(event.payload.size(), TERM_MAX_LEN)));
+	const Bytes head =
+		copy(View(event.payload)
+			     .first(std::min<std::size_t>(event.payload.size(), TERM_MAX_LEN)));
 
 	if (ziw_terminate_decode(head.data(), static_cast<unsigned>(head.size()), &term))
 		term.code = TERM_RDMAP_OP_UNSPECIFIED;
@@ -115,7 +117,7 @@ void Receiver::untagged(Event &event, const ziw_ddp_hdr &hdr)
 	if (hdr.qn > DDP_QN_TERMINATE)
 		return fault(event, TERM_DDP_UNTAGGED_QN);
 
-	const bool fits = hdr.qn == DDP_QN_SEND	      ? ziw_rdmap_is_send(hdr.opcode)
+	const bool fits = hdr.qn == DDP_QN_SEND       ? ziw_rdmap_is_send(hdr.opcode)
 			  : hdr.qn == DDP_QN_READ_REQ ? hdr.opcode == RDMAP_READ_REQ
 						      : hdr.opcode == RDMAP_TERMINATE;
 

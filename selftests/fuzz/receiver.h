@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A receiver that uses kernel/proto in the order in which kernel/receive.c does: length, whole FPDU,
- * CRC, DDP header, versions, queue, opcode, sequence. It has no verbs objects; it notes what it
- * would do.
+ * A receiver that uses kernel/proto in the order in which kernel/receive.c does: length, whole
+ * FPDU, CRC, DDP header, versions, queue, opcode, sequence. It has no verbs objects; it notes what
+ * it would do.
  */
 #pragma once
 

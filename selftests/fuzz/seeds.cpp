@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * seeds DIR: writes the corpus that the fuzzers start from into DIR/mpa, DIR/ddp and DIR/stream: one of
- * each thing that can be said right, and a few that are wrong in one place. `run --seeds` calls it for
- * the corpus beside this file; what else is in there stays.
+ * seeds DIR: writes the corpus that the fuzzers start from into DIR/mpa, DIR/ddp and DIR/stream:
+ * one of each thing that can be said right, and a few that are wrong in one place. `run --seeds`
+ * calls it for the corpus beside this file; what else is in there stays.
  */
 #include <algorithm>
 #include <filesystem>
@@ -57,15 +57,31 @@ void mpa_seeds()
 	mpa("request-2", {.rev = 2, .crc = true, .enhanced = true, .ird = 16, .ord = 8});
 	mpa("request-2-no-negotiation",
 	    {.rev = 2, .enhanced = true, .ird = MPA_ORD_NONE, .ord = MPA_ORD_NONE, .pd_len = 3});
-	mpa("request-2-peer-to-peer",
-	    {.rev = 2, .crc = true, .enhanced = true, .p2p = true, .rtr = ZIW_RTR_ALL, .ird = 1, .ord = 1});
+	mpa("request-2-peer-to-peer", {.rev = 2,
+				       .crc = true,
+				       .enhanced = true,
+				       .p2p = true,
+				       .rtr = ZIW_RTR_ALL,
+				       .ird = 1,
+				       .ord = 1});
 	mpa("request-3", {.rev = 3, .crc = true});
 	mpa("reply-1", {.reply = true, .rev = 1, .crc = true});
 	mpa("reply-1-reject", {.reply = true, .rev = 1, .reject = true, .pd_len = 8});
-	mpa("reply-2", {.reply = true, .rev = 2, .crc = true, .enhanced = true, .ird = 4, .ord = 4, .pd_len = 1});
+	mpa("reply-2", {.reply = true,
+			.rev = 2,
+			.crc = true,
+			.enhanced = true,
+			.ird = 4,
+			.ord = 4,
+			.pd_len = 1});
 	for (u8 rtr : {ZIW_RTR_SEND, ZIW_RTR_WRITE, ZIW_RTR_READ})
-		mpa("reply-2-rtr-" + std::to_string(rtr),
-		    {.reply = true, .rev = 2, .enhanced = true, .p2p = true, .rtr = rtr, .ird = 1, .ord = 1});
+		mpa("reply-2-rtr-" + std::to_string(rtr), {.reply = true,
+							   .rev = 2,
+							   .enhanced = true,
+							   .p2p = true,
+							   .rtr = rtr,
+							   .ird = 1,
+							   .ord = 1});
 }
 
 /* --- ddp: ULPDUs --- */
@@ -82,12 +98,14 @@ Bytes send(u8 opcode, u32 msn, std::size_t size, u32 mo = 0, bool last = true)
 {
 	const u32 stag = ziw_rdmap_invalidates(opcode) ? 0x200 : 0;
 
-	return segment({.last = last, .opcode = opcode, .inv_stag = stag, .msn = msn, .mo = mo}, Bytes(size, 's'));
+	return segment({.last = last, .opcode = opcode, .inv_stag = stag, .msn = msn, .mo = mo},
+		       Bytes(size, 's'));
 }
 
 Bytes tagged(u8 opcode, u64 to, std::size_t size, bool last = true)
 {
-	return segment({.tagged = true, .last = last, .opcode = opcode, .stag = 0x100, .to = to}, Bytes(size, 't'));
+	return segment({.tagged = true, .last = last, .opcode = opcode, .stag = 0x100, .to = to},
+		       Bytes(size, 't'));
 }
 
 Bytes read_header()
@@ -101,18 +119,21 @@ Bytes read_header()
 
 Bytes read_request(u32 msn)
 {
-	return segment({.last = true, .opcode = RDMAP_READ_REQ, .qn = DDP_QN_READ_REQ, .msn = msn}, read_header());
+	return segment({.last = true, .opcode = RDMAP_READ_REQ, .qn = DDP_QN_READ_REQ, .msn = msn},
+		       read_header());
 }
 
 /* With the header of the segment that `about` begins with, and all of a Read Request's. */
 Bytes terminate(u16 code, View about = {})
 {
-	ziw_terminate term = {.code = code, .has_ddp = !about.empty(), .seg_len = static_cast<u16>(about.size())};
+	ziw_terminate term = {
+		.code = code, .has_ddp = !about.empty(), .seg_len = static_cast<u16>(about.size())};
 	Bytes bytes(TERM_MAX_LEN);
 
 	if (term.has_ddp) {
 		ziw_ddp_hdr hdr;
-		const int len = ziw_ddp_decode(about.data(), static_cast<unsigned>(about.size()), &hdr);
+		const int len =
+			ziw_ddp_decode(about.data(), static_cast<unsigned>(about.size()), &hdr);
 
 		std::copy_n(about.begin(), len, term.ddp);
 		term.has_rdmap = hdr.opcode == RDMAP_READ_REQ;
@@ -120,7 +141,8 @@ Bytes terminate(u16 code, View about = {})
 			std::copy_n(about.begin() + len, RDMAP_READ_REQ_LEN, term.read);
 	}
 	bytes.resize(ziw_terminate_encode(bytes.data(), &term));
-	return segment({.last = true, .opcode = RDMAP_TERMINATE, .qn = DDP_QN_TERMINATE, .msn = 1}, bytes);
+	return segment({.last = true, .opcode = RDMAP_TERMINATE, .qn = DDP_QN_TERMINATE, .msn = 1},
+		       bytes);
 }
 
 void ddp_seeds()
@@ -140,7 +162,8 @@ void ddp_seeds()
 
 /* --- stream: the options byte and FPDUs --- */
 
-void stream(const std::string &name, u8 options, std::initializer_list<Bytes> ulpdus, View rest = {})
+void stream(const std::string &name, u8 options, std::initializer_list<Bytes> ulpdus,
+	    View rest = {})
 {
 	Bytes bytes{options};
 
@@ -157,21 +180,29 @@ void stream_seeds()
 
 	stream("send", whole, {send(RDMAP_SEND, 1, 24)});
 	stream("send-each-pad", pieces,
-	       {send(RDMAP_SEND, 1, 0), send(RDMAP_SEND, 2, 1), send(RDMAP_SEND, 3, 2), send(RDMAP_SEND, 4, 3)});
+	       {send(RDMAP_SEND, 1, 0), send(RDMAP_SEND, 2, 1), send(RDMAP_SEND, 3, 2),
+		send(RDMAP_SEND, 4, 3)});
 	stream("send-segments", bytewise,
-	       {send(RDMAP_SEND, 1, 100, 0, false), send(RDMAP_SEND, 1, 50, 100, false), send(RDMAP_SEND, 1, 1, 150)});
+	       {send(RDMAP_SEND, 1, 100, 0, false), send(RDMAP_SEND, 1, 50, 100, false),
+		send(RDMAP_SEND, 1, 1, 150)});
 	stream("send-kinds", pieces,
-	       {send(RDMAP_SEND_INV, 1, 4), send(RDMAP_SEND_SE, 2, 4), send(RDMAP_SEND_SE_INV, 3, 4)});
-	stream("send-too-long", pieces, {send(RDMAP_SEND, 1, 4000, 0, false), send(RDMAP_SEND, 1, 100, 4000)});
+	       {send(RDMAP_SEND_INV, 1, 4), send(RDMAP_SEND_SE, 2, 4),
+		send(RDMAP_SEND_SE_INV, 3, 4)});
+	stream("send-too-long", pieces,
+	       {send(RDMAP_SEND, 1, 4000, 0, false), send(RDMAP_SEND, 1, 100, 4000)});
 	stream("write", pieces, {tagged(RDMAP_WRITE, 0, 64, false), tagged(RDMAP_WRITE, 64, 10)});
 	stream("write-empty", whole, {tagged(RDMAP_WRITE, 0, 0)});
-	stream("read-requests", pieces, {read_request(1), read_request(2), read_request(3), read_request(4), read_request(5)});
-	stream("read-response", pieces, {tagged(RDMAP_READ_RESP, 0, 1442, false), tagged(RDMAP_READ_RESP, 1442, 606)});
-	stream("terminate", whole, {send(RDMAP_SEND, 1, 8), terminate(TERM_DDP_UNTAGGED_MO, send(RDMAP_SEND, 3, 8))});
+	stream("read-requests", pieces,
+	       {read_request(1), read_request(2), read_request(3), read_request(4),
+		read_request(5)});
+	stream("read-response", pieces,
+	       {tagged(RDMAP_READ_RESP, 0, 1442, false), tagged(RDMAP_READ_RESP, 1442, 606)});
+	stream("terminate", whole,
+	       {send(RDMAP_SEND, 1, 8), terminate(TERM_DDP_UNTAGGED_MO, send(RDMAP_SEND, 3, 8))});
 	stream("terminate-read", whole, {terminate(TERM_RDMAP_PROT_ACCESS, read_request(7))});
 	stream("mixed", pieces,
-	       {tagged(RDMAP_WRITE, 0, 30), read_request(1), send(RDMAP_SEND, 1, 9), tagged(RDMAP_READ_RESP, 0, 2048),
-		send(RDMAP_SEND_SE, 2, 0)});
+	       {tagged(RDMAP_WRITE, 0, 30), read_request(1), send(RDMAP_SEND, 1, 9),
+		tagged(RDMAP_READ_RESP, 0, 2048), send(RDMAP_SEND_SE, 2, 0)});
 	stream("no-crc", no_crc, {send(RDMAP_SEND, 1, 24), tagged(RDMAP_WRITE, 0, 5)});
 	stream("empty-ulpdu", whole, {Bytes{}});
 	stream("half-an-fpdu", pieces, {send(RDMAP_SEND, 1, 24)}, fpdu_begins);

@@ -50,6 +50,16 @@ topology_up()
 	done
 	wait_for_carrier "a$tag" "va$tag"
 	wait_for_carrier "b$tag" "vb$tag"
+	# A first rdma_resolve_addr waits out its time where the neighbour is not known yet.
+	for host in 10.0.0.2 fd00::2 "$(link_local "b$tag" "vb$tag")%va$tag"; do
+		in_host "a$tag" ping -q -c 1 -W 5 "$host" > /dev/null
+	done
+}
+
+# link_local NAMESPACE NETDEV
+link_local()
+{
+	ip -n "$1" -6 -o addr show dev "$2" scope link | awk '{ sub("/.*", "", $4); print $4 }'
 }
 
 wait_for_carrier()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Unit tests of kernel/proto. Prints TAP without a plan: `run`, which adds tests of its own, prints it.
+ * Unit tests of kernel/proto. Prints TAP without a plan: `run`, which adds tests of its own, prints
+ * it.
  *
  * Environment: ZIW_SEED, the random seed (default: a new one each run).
  */
@@ -42,8 +43,8 @@ class Tap : public testing::EmptyTestEventListener {
 		if (failed) {
 			while (std::getline(text_, line))
 				std::cout << "# " << line << "\n";
-			std::cout << "# repeat with ZIW_SEED=" << run_seed() << " selftests/unit/run --gtest_filter="
-				  << name << "\n";
+			std::cout << "# repeat with ZIW_SEED=" << run_seed()
+				  << " selftests/unit/run --gtest_filter=" << name << "\n";
 		}
 		std::cout << std::flush;
 	}
@@ -58,7 +59,8 @@ int main(int argc, char **argv)
 {
 	testing::InitGoogleTest(&argc, argv);
 	auto &listeners = testing::UnitTest::GetInstance()->listeners();
-	std::unique_ptr<testing::TestEventListener>(listeners.Release(listeners.default_result_printer()));
+	std::unique_ptr<testing::TestEventListener>(
+		listeners.Release(listeners.default_result_printer()));
 	listeners.Append(std::make_unique<Tap>().release());
 	return RUN_ALL_TESTS();
 }

@@ -33,8 +33,8 @@ Bytes operator+(const Bytes &a, const Bytes &b)
 }
 
 /*
- * Each gives the encoder exactly the room that its contract asks for, and then takes off what it did
- * not claim to have written.
+ * Each gives the encoder exactly the room that its contract asks for, and then takes off what it
+ * did not claim to have written.
  */
 Bytes encode(const ziw_mpa_frame &frame, const Bytes &private_data)
 {
@@ -75,7 +75,8 @@ unsigned run_seed()
 	static const unsigned seed = [] {
 		const char *value = std::getenv("ZIW_SEED");
 
-		return value && *value ? static_cast<unsigned>(std::stoul(value)) : std::random_device{}();
+		return value && *value ? static_cast<unsigned>(std::stoul(value))
+				       : std::random_device{}();
 	}();
 
 	return seed;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* kernel/proto for the tests: its functions, its structs as values, bytes as the RFCs print them. */
+/* kernel/proto for the tests: its functions, its structs as values, bytes as the RFCs print them.
+ */
 #pragma once
 
 #include <cerrno>

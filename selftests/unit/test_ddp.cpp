@@ -63,7 +63,9 @@ TEST_P(DdpVector, CutOff)
 	for (std::size_t len = 0; len < v.bytes.size(); len++) {
 		ziw_ddp_hdr hdr, expected = {};
 
-		EXPECT_EQ(decode(Bytes(v.bytes.begin(), v.bytes.begin() + static_cast<std::ptrdiff_t>(len)), hdr),
+		EXPECT_EQ(decode(Bytes(v.bytes.begin(),
+				       v.bytes.begin() + static_cast<std::ptrdiff_t>(len)),
+				 hdr),
 			  -EINVAL)
 			<< len;
 		if (len >= 2) {
@@ -118,7 +120,11 @@ TEST_P(DdpVector, EachVersion)
 const Vector vectors[] = {
 	{"Write",
 	 hex("C1 40 01020304 05060708090A0B0C"),
-	 {.tagged = true, .last = true, .opcode = RDMAP_WRITE, .stag = 0x01020304, .to = 0x05060708090a0b0c}},
+	 {.tagged = true,
+	  .last = true,
+	  .opcode = RDMAP_WRITE,
+	  .stag = 0x01020304,
+	  .to = 0x05060708090a0b0c}},
 	{"WriteNotLast",
 	 hex("81 40 00000100 FFFFFFFFFFFFFFFF"),
 	 {.tagged = true, .opcode = RDMAP_WRITE, .stag = 0x100, .to = 0xffffffffffffffff}},
@@ -156,7 +162,11 @@ const Vector vectors[] = {
 	 {.last = true, .opcode = 8, .qn = 3, .msn = 1}},
 	{"ReservedOpcodeTagged",
 	 hex("C1 4F 11111111 2222222222222222"),
-	 {.tagged = true, .last = true, .opcode = 15, .stag = 0x11111111, .to = 0x2222222222222222}},
+	 {.tagged = true,
+	  .last = true,
+	  .opcode = 15,
+	  .stag = 0x11111111,
+	  .to = 0x2222222222222222}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Rfc, DdpVector, testing::ValuesIn(vectors),
@@ -166,7 +176,8 @@ TEST(Ddp, EveryControlField)
 {
 	for (unsigned ddp = 0; ddp <= 0xff; ddp++)
 		for (unsigned rdmap = 0; rdmap <= 0xff; rdmap++) {
-			const Bytes bytes = Bytes{static_cast<u8>(ddp), static_cast<u8>(rdmap)} + Bytes(16);
+			const Bytes bytes =
+				Bytes{static_cast<u8>(ddp), static_cast<u8>(rdmap)} + Bytes(16);
 			const ziw_ddp_hdr expected = {
 				.tagged = (ddp & 0x80) != 0,
 				.last = (ddp & 0x40) != 0,

@@ -124,7 +124,8 @@ TEST(Mulpdu, NeverAboveTheLengthField)
 		EXPECT_EQ(ziw_mpa_mulpdu(emss), 65535u);
 }
 
-/* "the size of the largest ULPDU fitting in an FPDU" of one segment: it fits, one more byte does not. */
+/* "the size of the largest ULPDU fitting in an FPDU" of one segment: it fits, one more byte does
+ * not. */
 TEST(Mulpdu, IsTheLargestThatFits)
 {
 	for (unsigned emss = 136; emss <= 65543; emss++) {

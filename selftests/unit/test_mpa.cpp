@@ -39,7 +39,8 @@ int decode(const Bytes &bytes, ziw_mpa_frame &frame)
 	if (err || !frame.enhanced)
 		return err;
 	return ziw_mpa_decode_enhanced(
-		Bytes(bytes.begin() + MPA_HDR_LEN, bytes.begin() + MPA_HDR_LEN + MPA_ENHANCED_LEN).data(),
+		Bytes(bytes.begin() + MPA_HDR_LEN, bytes.begin() + MPA_HDR_LEN + MPA_ENHANCED_LEN)
+			.data(),
 		&frame);
 }
 
@@ -93,7 +94,9 @@ const Vector vectors[] = {
 	 hex("616263")},
 	{"Reply1", reply_key + hex("00 01 0000"), {.reply = true, .rev = 1}},
 	{"Reply1Crc", reply_key + hex("40 01 0000"), {.reply = true, .rev = 1, .crc = true}},
-	{"Reply1Markers", reply_key + hex("80 01 0000"), {.reply = true, .rev = 1, .markers = true}},
+	{"Reply1Markers",
+	 reply_key + hex("80 01 0000"),
+	 {.reply = true, .rev = 1, .markers = true}},
 	{"Reply1Rejects", reply_key + hex("20 01 0000"), {.reply = true, .rev = 1, .reject = true}},
 	{"Reply1RejectsWithReason",
 	 reply_key + hex("60 01 0002 DEAD"),
@@ -105,18 +108,18 @@ const Vector vectors[] = {
 	 Bytes(512, 0x5a)},
 	/* R is not checked in a Request, Res in neither; S is of Res below revision 2. */
 	{"Request1WithR", request_key + hex("20 01 0000"), {.rev = 1}, {}, false},
-	{"Request1ReservedBits", request_key + hex("4F 01 0000"), {.rev = 1, .crc = true}, {}, false},
+	{"Request1ReservedBits",
+	 request_key + hex("4F 01 0000"),
+	 {.rev = 1, .crc = true},
+	 {},
+	 false},
 	{"Request1WithS", request_key + hex("50 01 0000"), {.rev = 1, .crc = true}, {}, false},
 	{"Request1WithSAndPrivateData",
 	 request_key + hex("50 01 0004 80018001"),
 	 {.rev = 1, .crc = true, .pd_len = 4},
 	 hex("80018001"),
 	 false},
-	{"Reply1ReservedBits",
-	 reply_key + hex("1F 01 0000"),
-	 {.reply = true, .rev = 1},
-	 {},
-	 false},
+	{"Reply1ReservedBits", reply_key + hex("1F 01 0000"), {.reply = true, .rev = 1}, {}, false},
 
 	/* Revision 2 without the enhanced words: as revision 1 (RFC 6581, 6). */
 	{"Request2Plain", request_key + hex("40 02 0000"), {.rev = 2, .crc = true}},
@@ -138,11 +141,23 @@ const Vector vectors[] = {
 	 {.rev = 2, .crc = true, .enhanced = true, .ird = 0x3fff, .ord = 0x3fff}},
 	{"Reply2Enhanced",
 	 reply_key + hex("50 02 0006 0001 2000 AA55"),
-	 {.reply = true, .rev = 2, .crc = true, .enhanced = true, .ird = 1, .ord = 0x2000, .pd_len = 2},
+	 {.reply = true,
+	  .rev = 2,
+	  .crc = true,
+	  .enhanced = true,
+	  .ird = 1,
+	  .ord = 0x2000,
+	  .pd_len = 2},
 	 hex("AA55")},
 	{"Reply2EnhancedRejects",
 	 reply_key + hex("70 02 0004 0004 0020"),
-	 {.reply = true, .rev = 2, .crc = true, .reject = true, .enhanced = true, .ird = 4, .ord = 32}},
+	 {.reply = true,
+	  .rev = 2,
+	  .crc = true,
+	  .reject = true,
+	  .enhanced = true,
+	  .ird = 4,
+	  .ord = 32}},
 	{"Request2EnhancedLargest",
 	 request_key + hex("50 02 0200 0001 0002") + Bytes(508, 0xa5),
 	 {.rev = 2, .crc = true, .enhanced = true, .ird = 1, .ord = 2, .pd_len = 508},
@@ -159,13 +174,31 @@ const Vector vectors[] = {
 	 {.rev = 2, .crc = true, .enhanced = true, .p2p = true, .ird = 1, .ord = 1}},
 	{"PeerSend",
 	 request_key + hex("50 02 0004 C001 0001"),
-	 {.rev = 2, .crc = true, .enhanced = true, .p2p = true, .rtr = ZIW_RTR_SEND, .ird = 1, .ord = 1}},
+	 {.rev = 2,
+	  .crc = true,
+	  .enhanced = true,
+	  .p2p = true,
+	  .rtr = ZIW_RTR_SEND,
+	  .ird = 1,
+	  .ord = 1}},
 	{"PeerWrite",
 	 request_key + hex("50 02 0004 8001 8001"),
-	 {.rev = 2, .crc = true, .enhanced = true, .p2p = true, .rtr = ZIW_RTR_WRITE, .ird = 1, .ord = 1}},
+	 {.rev = 2,
+	  .crc = true,
+	  .enhanced = true,
+	  .p2p = true,
+	  .rtr = ZIW_RTR_WRITE,
+	  .ird = 1,
+	  .ord = 1}},
 	{"PeerRead",
 	 request_key + hex("50 02 0004 8001 4001"),
-	 {.rev = 2, .crc = true, .enhanced = true, .p2p = true, .rtr = ZIW_RTR_READ, .ird = 1, .ord = 1}},
+	 {.rev = 2,
+	  .crc = true,
+	  .enhanced = true,
+	  .p2p = true,
+	  .rtr = ZIW_RTR_READ,
+	  .ird = 1,
+	  .ord = 1}},
 	{"PeerAll",
 	 reply_key + hex("50 02 0005 FFFF FFFF 21"),
 	 {.reply = true,
@@ -214,9 +247,11 @@ TEST(Mpa, EveryFlagByte)
 TEST(Mpa, EveryEnhancedWord)
 {
 	for (unsigned ird = 0; ird <= 0xffff; ird++)
-		for (unsigned ord : {0u, 0x3fffu, 0x4000u, 0x8000u, 0xc000u, 0xffffu, ird ^ 0x5aa5u}) {
+		for (unsigned ord :
+		     {0u, 0x3fffu, 0x4000u, 0x8000u, 0xc000u, 0xffffu, ird ^ 0x5aa5u}) {
 			const Bytes words = {static_cast<u8>(ird >> 8), static_cast<u8>(ird & 0xff),
-					     static_cast<u8>(ord >> 8), static_cast<u8>(ord & 0xff)};
+					     static_cast<u8>(ord >> 8),
+					     static_cast<u8>(ord & 0xff)};
 			ziw_mpa_frame frame = {.rev = 2, .enhanced = true, .pd_len = 10};
 			unsigned rtr = 0;
 
@@ -239,7 +274,8 @@ TEST(Mpa, EncoderKeepsFlagsOfTheModelApart)
 	/* IRD and ORD that do not fit do not spill into the control flags ... */
 	const ziw_mpa_frame large = {.rev = 2, .enhanced = true, .ird = 0xffff, .ord = 0xffff};
 	/* ... and B to D are zero without A (RFC 6581, 9.2). */
-	const ziw_mpa_frame client = {.rev = 2, .enhanced = true, .rtr = ZIW_RTR_ALL, .ird = 1, .ord = 1};
+	const ziw_mpa_frame client = {
+		.rev = 2, .enhanced = true, .rtr = ZIW_RTR_ALL, .ird = 1, .ord = 1};
 
 	EXPECT_EQ(encode(large), request_key + hex("10 02 0004 3FFF 3FFF"));
 	EXPECT_EQ(encode(client), request_key + hex("10 02 0004 0001 0001"));

@@ -62,8 +62,9 @@ TEST(ReadRequest, EveryBit)
 
 ziw_read_req random_read(Random &random)
 {
-	return {static_cast<u32>(random.number(32)), random.number(64), static_cast<u32>(random.number(32)),
-		static_cast<u32>(random.number(32)), random.number(64)};
+	return {static_cast<u32>(random.number(32)), random.number(64),
+		static_cast<u32>(random.number(32)), static_cast<u32>(random.number(32)),
+		random.number(64)};
 }
 
 TEST(ReadRequestProperty, WhatIsEncodedIsDecoded)
@@ -132,7 +133,8 @@ ziw_terminate decode(const Bytes &bytes)
 	ziw_terminate term;
 
 	std::memset(static_cast<void *>(&term), 0x01, sizeof(term));
-	EXPECT_EQ(ziw_terminate_decode(bytes.data(), static_cast<unsigned>(bytes.size()), &term), 0);
+	EXPECT_EQ(ziw_terminate_decode(bytes.data(), static_cast<unsigned>(bytes.size()), &term),
+		  0);
 	return term;
 }
 
@@ -143,7 +145,10 @@ const Bytes read_header = hex("00000A01 0000000000002000 00001000 00000B01 00000
 
 ziw_terminate make(u16 code, u16 seg_len = 0, const Bytes &ddp = {}, const Bytes &read = {})
 {
-	ziw_terminate term = {.code = code, .has_ddp = !ddp.empty(), .has_rdmap = !read.empty(), .seg_len = seg_len};
+	ziw_terminate term = {.code = code,
+			      .has_ddp = !ddp.empty(),
+			      .has_rdmap = !read.empty(),
+			      .seg_len = seg_len};
 
 	std::copy(ddp.begin(), ddp.end(), term.ddp);
 	std::copy(read.begin(), read.end(), term.read);
@@ -162,7 +167,8 @@ TEST(Terminate, EachCodeIsTheStandards)
 TEST(Terminate, EachCodeAlone)
 {
 	for (const Code &c : codes) {
-		const Bytes bytes = {static_cast<u8>(c.layer << 4 | c.etype), static_cast<u8>(c.code), 0, 0};
+		const Bytes bytes = {static_cast<u8>(c.layer << 4 | c.etype),
+				     static_cast<u8>(c.code), 0, 0};
 
 		EXPECT_EQ(encode(make(c.value)), bytes) << c.value;
 		EXPECT_EQ(fields(decode(bytes)), fields(make(c.value))) << c.value;
@@ -173,7 +179,8 @@ TEST(Terminate, EachCodeAlone)
 TEST(Terminate, EachCodeWithHeaders)
 {
 	for (const Code &c : codes) {
-		const Bytes control = {static_cast<u8>(c.layer << 4 | c.etype), static_cast<u8>(c.code)};
+		const Bytes control = {static_cast<u8>(c.layer << 4 | c.etype),
+				       static_cast<u8>(c.code)};
 		const Bytes a = control + hex("C000 05A8") + untagged;
 		const Bytes b = control + hex("C000 FFFF") + tagged;
 		const Bytes r = control + hex("E000 002E") + read_ddp + read_header;
@@ -191,7 +198,8 @@ TEST(Terminate, EachCodeWithHeaders)
 TEST(Terminate, EveryCodePassesUnchanged)
 {
 	for (unsigned code = 0; code <= 0xffff; code++) {
-		const Bytes bytes = {static_cast<u8>(code >> 8), static_cast<u8>(code & 0xff), 0, 0};
+		const Bytes bytes = {static_cast<u8>(code >> 8), static_cast<u8>(code & 0xff), 0,
+				     0};
 
 		ASSERT_EQ(decode(bytes).code, code);
 		ASSERT_EQ(encode(make(static_cast<u16>(code))), bytes);
@@ -215,7 +223,8 @@ TEST(Terminate, ReadRequestNeedsDdpHeader)
 
 	EXPECT_EQ(encode(term), hex("0102 0000"));
 	/* R without D: where it would begin is not defined. */
-	EXPECT_EQ(fields(decode(hex("0102 2000") + read_header)), fields(make(TERM_RDMAP_PROT_ACCESS)));
+	EXPECT_EQ(fields(decode(hex("0102 2000") + read_header)),
+		  fields(make(TERM_RDMAP_PROT_ACCESS)));
 }
 
 /* Every combination of M, D and R, with every header that may be meant present. */
@@ -224,7 +233,8 @@ TEST(Terminate, HeaderControlBits)
 	const Bytes rest = hex("002E") + read_ddp + read_header;
 
 	for (unsigned bits = 0; bits < 8; bits++) {
-		const ziw_terminate term = decode(hex("1203") + Bytes{static_cast<u8>(bits << 5), 0} + rest);
+		const ziw_terminate term =
+			decode(hex("1203") + Bytes{static_cast<u8>(bits << 5), 0} + rest);
 		const bool d = bits & 2, r = bits & 1;
 
 		EXPECT_EQ(term.code, TERM_DDP_UNTAGGED_MSN_RANGE);
@@ -232,8 +242,8 @@ TEST(Terminate, HeaderControlBits)
 		EXPECT_EQ(term.has_rdmap, d && r) << bits;
 		if (d)
 			/* "MUST be present when the D bit is set", whatever M says */
-			EXPECT_EQ(fields(term), fields(make(TERM_DDP_UNTAGGED_MSN_RANGE, 46, read_ddp,
-							    r ? read_header : Bytes{})));
+			EXPECT_EQ(fields(term), fields(make(TERM_DDP_UNTAGGED_MSN_RANGE, 46,
+							    read_ddp, r ? read_header : Bytes{})));
 	}
 }
 
@@ -242,11 +252,13 @@ TEST(Terminate, ReservedBits)
 {
 	for (unsigned bit = 0; bit < 13; bit++) {
 		const unsigned reserved = 1u << bit;
-		const Bytes bytes = hex("1101") + Bytes{static_cast<u8>(0xc0 | reserved >> 8),
-							static_cast<u8>(reserved & 0xff)} +
+		const Bytes bytes = hex("1101") +
+				    Bytes{static_cast<u8>(0xc0 | reserved >> 8),
+					  static_cast<u8>(reserved & 0xff)} +
 				    hex("0020") + tagged;
 
-		EXPECT_EQ(fields(decode(bytes)), fields(make(TERM_DDP_TAGGED_BOUNDS, 32, tagged))) << bit;
+		EXPECT_EQ(fields(decode(bytes)), fields(make(TERM_DDP_TAGGED_BOUNDS, 32, tagged)))
+			<< bit;
 	}
 }
 
@@ -262,9 +274,11 @@ TEST(Terminate, CutOff)
 		const std::size_t ddp = is_tagged ? 14 : 18;
 
 		for (std::size_t len = 0; len <= bytes.size(); len++) {
-			const Bytes part(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(len));
+			const Bytes part(bytes.begin(),
+					 bytes.begin() + static_cast<std::ptrdiff_t>(len));
 			ziw_terminate term;
-			const int err = ziw_terminate_decode(part.data(), static_cast<unsigned>(len), &term);
+			const int err = ziw_terminate_decode(part.data(),
+							     static_cast<unsigned>(len), &term);
 
 			EXPECT_EQ(err, len < 4 ? -EINVAL : 0) << len;
 			EXPECT_EQ(term.code, len < 4 ? 0 : TERM_RDMAP_PROT_ACCESS) << len;
@@ -273,7 +287,8 @@ TEST(Terminate, CutOff)
 			if (term.has_ddp)
 				EXPECT_EQ(Bytes(term.ddp, term.ddp + ddp),
 					  Bytes(bytes.begin() + 6,
-						bytes.begin() + 6 + static_cast<std::ptrdiff_t>(ddp)));
+						bytes.begin() + 6 +
+							static_cast<std::ptrdiff_t>(ddp)));
 		}
 	}
 }
@@ -309,11 +324,12 @@ TEST(TerminateProperty, WhatIsEncodedIsDecoded)
 	Random random;
 
 	for (int i = 0; i < 50000; i++) {
-		const Bytes ddp = random.bytes(DDP_MAX_LEN), read = random.bytes(RDMAP_READ_REQ_LEN);
+		const Bytes ddp = random.bytes(DDP_MAX_LEN),
+			    read = random.bytes(RDMAP_READ_REQ_LEN);
 		const bool has_ddp = random.flip();
-		const ziw_terminate term =
-			make(static_cast<u16>(random.number(16)), static_cast<u16>(random.number(16)),
-			     has_ddp ? ddp : Bytes{}, has_ddp && random.flip() ? read : Bytes{});
+		const ziw_terminate term = make(
+			static_cast<u16>(random.number(16)), static_cast<u16>(random.number(16)),
+			has_ddp ? ddp : Bytes{}, has_ddp && random.flip() ? read : Bytes{});
 
 		ASSERT_EQ(fields(decode(encode(term))), fields(term));
 	}
