@@ -9,8 +9,9 @@
 #	finish
 #
 # A test is a function. It passes when it returns 0 under "set -e", is skipped when it calls
-# "skip REASON", and fails otherwise; what a failed one printed is shown. TEST_FILTER, if set, is an
-# extended regular expression: tests whose names do not match are left out.
+# "skip REASON", and fails otherwise; what a failed one printed is shown. It runs in a subshell; a
+# function after_each of the script, if there is one, runs after each. TEST_FILTER, if set, is an extended
+# regular expression: tests whose names do not match are left out.
 
 # kselftest's exit code for "skipped".
 SKIP=4
@@ -73,6 +74,7 @@ check()
 		"$@"
 	) > "$tap_log" 2>&1
 	rc=$?
+	! declare -F after_each > /dev/null || after_each >> "$tap_log" 2>&1
 	set -e
 	case $rc in
 	0) printf 'ok %d - %s # time=%ds\n' "$tap_number" "$name" $((SECONDS - start)) ;;

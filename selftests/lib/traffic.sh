@@ -1,0 +1,96 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#
+# Programs that talk to each other from two namespaces; sourced, after topology.sh.
+# A host "" is the namespace the script runs in.
+
+on_host()
+{
+	if [[ $1 ]]; then
+		in_host "$@"
+	else
+		"${@:2}"
+	fi
+}
+
+# reach HOST ADDRESS: wait until it answers; also makes it a known neighbour, without which a first
+# rdma_resolve_addr waits out its time.
+reach()
+{
+	local try
+
+	for try in {1..50}; do
+		! on_host "$1" ping -q -c 1 -W 1 "$2" > /dev/null 2>&1 || return 0
+		sleep 0.1
+	done
+	echo "$2 does not answer after $try tries" >&2
+	return 1
+}
+
+# ends PID WHO: it ends within 20 s by itself.
+ends()
+{
+	local try
+
+	for try in {1..200}; do
+		kill -0 "$1" 2> /dev/null || return 0
+		sleep 0.1
+	done
+	echo "$2 (process $1) still runs after $((try / 10)) s" >&2
+	kill -KILL "$1"
+	return 1
+}
+
+# listening HOST PORT PID: some RDMA id of process PID listens on it.
+listening()
+{
+	local try
+
+	for try in {1..200}; do
+		! rdma resource show cm_id 2> /dev/null | grep -q "state LISTEN.*pid $3 \|pid $3 .*state LISTEN\|state LISTEN.*:$2" ||
+			return 0
+		kill -0 "$3" 2> /dev/null || return 1
+		sleep 0.05
+	done
+	echo "nobody listens on port $2 after $try tries" >&2
+	return 1
+}
+
+# between SERVER-HOST CLIENT-HOST PORT SERVER-COMMAND... -- CLIENT-COMMAND...: run both, the client once the server
+# listens; both must succeed within TIME_LIMIT (60) seconds. The client's output is shown.
+between()
+{
+	local server_host=$1 client_host=$2 port=$3 limit=${TIME_LIMIT:-60} log rc=0 pid
+	local -a server=()
+
+	shift 3
+	while [[ $1 != -- ]]; do
+		server+=("$1")
+		shift
+	done
+	shift
+	log=$(mktemp)
+	on_host "$server_host" timeout "$limit" "${server[@]}" > "$log" 2>&1 &
+	pid=$!
+	listening "$server_host" "$port" "$pid" || rc=$?
+	if ((rc == 0)); then
+		on_host "$client_host" timeout "$limit" "$@" 2>&1 || rc=$?
+		((rc == 0)) || echo "client: '$*' on host '$client_host' ended with $rc"
+	fi
+	if ((rc)); then
+		kill "$pid" 2> /dev/null || :
+	fi
+	wait "$pid" || { ((rc)) || { rc=$?; echo "server: '${server[*]}' on host '$server_host' ended with $rc"; }; }
+	((rc == 0)) || { echo "server's output:"; tail -n 20 "$log"; }
+	rm -f "$log"
+	return "$rc"
+}
+
+# rping_between CLIENT-HOST SERVER-HOST SERVER-ADDRESS OPTION...
+rping_between()
+{
+	local client=$1 server=$2 address=$3
+
+	shift 3
+	between "$server" "$client" 7174 rping -s -a "$address" -V "$@" -- rping -c -a "$address" -V "$@"
+}
