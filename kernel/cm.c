@@ -457,8 +457,7 @@ int ziw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
 	if (err)
 		ziw_conn_finish(conn);
 	else
-		/* Whatever came while the reply was on its way. */
-		ziw_conn_kick(conn);
+		ziw_conn_stream_start(conn);
 	mutex_unlock(&conn->mutex);
 
 	if (qp)

@@ -261,8 +261,16 @@ int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp)
 	return 0;
 }
 
-/* What came with the peer's frame, or was posted before, waits for a call. */
-static void stream_start(struct ziw_conn *conn)
+/**
+ * ziw_conn_stream_start - have the engines look at what is there already
+ * @conn: connection, attached; conn->mutex held
+ *
+ * What came before the attachment, the peer's FIN included, and what was
+ * posted before it, would wait for a call that does not come.
+ *
+ * Context: process.
+ */
+void ziw_conn_stream_start(struct ziw_conn *conn)
 {
 	struct sock *sk = conn->sk;
 
@@ -637,7 +645,7 @@ static void step_req_sent(struct ziw_conn *conn)
 	} else {
 		ziw_cm_reply(conn, 0);
 	}
-	stream_start(conn);
+	ziw_conn_stream_start(conn);
 }
 
 /* --- setup, responder --- */

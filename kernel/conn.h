@@ -263,6 +263,7 @@ void ziw_conn_retry(struct ziw_conn *conn, unsigned long delay);
 void ziw_conn_abort(struct ziw_conn *conn);
 void ziw_conn_start_timer(struct ziw_conn *conn, unsigned int seconds);
 int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp);
+void ziw_conn_stream_start(struct ziw_conn *conn);
 void ziw_conn_finish(struct ziw_conn *conn);
 int ziw_conn_send_frame(struct ziw_conn *conn, const struct ziw_mpa_frame *frame,
 			const void *private_data);

@@ -230,8 +230,7 @@ static int ziw_newlink(const char *name, struct net_device *netdev)
 	return 0;
 
 err_dealloc:
-	/* Calls dealloc_driver only from a device that was registered. */
-	ziw_dev_free(dev);
+	/* By way of dealloc_driver, which is ziw_dev_free(). */
 	ib_dealloc_device(&dev->ibdev);
 	return err;
 }

@@ -11,7 +11,7 @@ set -euo pipefail
 # perftest PROGRAM OPTION...: b serves, a is the client; the numbers must be there.
 perftest()
 {
-	between b a 18515 "$1" -F -R -d ziwb "${@:2}" -- "$1" -F -R -d ziwa "${@:2}" 10.0.0.2 > "$output" ||
+	between b a 18515 "$1" -F -R -d "${type}b" "${@:2}" -- "$1" -F -R -d "${type}a" "${@:2}" 10.0.0.2 > "$output" ||
 		{ cat "$output"; return 1; }
 	grep -qE '^ *[0-9]+ +[0-9]+ +[0-9.]+' "$output" || { cat "$output"; fail "no result"; }
 }
@@ -80,13 +80,14 @@ copy()
 
 devinfo()
 {
-	ibv_devinfo -v -d ziwa | tee /dev/stderr | grep -q 'transport:.*iWARP'
-	ibv_devinfo -v -d ziwa | grep -q 'state:.*PORT_ACTIVE'
+	ibv_devinfo -v -d "${type}a" | tee /dev/stderr | grep -q 'transport:.*iWARP'
+	ibv_devinfo -v -d "${type}a" | grep -q 'state:.*PORT_ACTIVE'
 	ibv_devices | grep -q ziwb
 	rdma dev show ziwa
 	rdma -d -p resource show | grep -q ziwa
 }
 
+type=${ZIW_TYPE:-ziw}
 output=$(mktemp)
 at_exit 'rm -f "$output"'
 at_exit topology_down
