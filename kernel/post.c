@@ -96,8 +96,9 @@ static int fill_wqe(struct ziw_qp *qp, struct ziw_sq_wqe *wqe,
 	default:
 		break;
 	}
-	if (wr->opcode == IB_WR_RDMA_READ_WITH_INV)
-		wqe->ex = wr->ex.invalidate_rkey;
+	/* It invalidates its sink, whatever key the caller had when it filled this in. */
+	if (wr->opcode == IB_WR_RDMA_READ_WITH_INV && wr->num_sge)
+		wqe->ex = wr->sg_list[0].lkey;
 	if (wr->send_flags & IB_SEND_INLINE && wr->opcode != IB_WR_RDMA_READ &&
 	    wr->opcode != IB_WR_RDMA_READ_WITH_INV)
 		return fill_inline(&qp->sq, wqe, wr);
