@@ -42,7 +42,7 @@ static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr
 {
 	struct ziw_dev *dev = to_ziw_dev(ibdev);
 
-	if (udata->inlen || udata->outlen)
+	if (udata && (udata->inlen || udata->outlen))
 		return -EINVAL;
 
 	memset(attr, 0, sizeof(*attr));
