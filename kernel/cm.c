@@ -151,9 +151,13 @@ static void forget_qp(struct ziw_conn *conn)
 	ziw_qp_put(qp);
 }
 
+/* Private data is what iw_cm may lack memory for; without the event it would wait forever. */
 static void cm_event(struct ziw_conn *conn, struct iw_cm_event *event)
 {
-	conn->cm_id->event_handler(conn->cm_id, event);
+	if (conn->cm_id->event_handler(conn->cm_id, event) && event->private_data_len) {
+		event->private_data_len = 0;
+		conn->cm_id->event_handler(conn->cm_id, event);
+	}
 }
 
 static void cm_drop(struct ziw_conn *conn)
@@ -261,9 +265,12 @@ static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
 	struct socket *sock;
 	int err;
 
+	/* The device, and so the namespace, waits for a socket in the making too. */
+	if (!ziw_dev_conn_get(dev))
+		return -ENODEV;
 	err = ziw_llp_create(dev, remote->ss_family, &sock);
 	if (err)
-		return err;
+		goto out;
 	set_tos(sock, cm_id);
 	err = bind_local(sock, &cm_id->m_local_addr);
 	if (err)
@@ -274,7 +281,8 @@ static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
 		goto err_sock;
 	}
 
-	mutex_lock(&conn->mutex);
+	/* A fallback holds the mutex of the connection that it replaces. */
+	mutex_lock_nested(&conn->mutex, SINGLE_DEPTH_NESTING);
 	conn->rev = params->rev;
 	conn->want_ird = params->want_ird;
 	conn->want_ord = params->want_ord;
@@ -295,10 +303,12 @@ static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
 	}
 	mutex_unlock(&conn->mutex);
 	ziw_conn_put(conn);
-	return err;
+	goto out;
 
 err_sock:
 	sock_release(sock);
+out:
+	ziw_dev_conn_put(dev);
 	return err;
 }
 

@@ -223,8 +223,11 @@ int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp)
 	struct sock *sk = conn->sk;
 	int err = -EINVAL;
 
-	conn->irq = kvcalloc(max(conn->ird, 1U), sizeof(*conn->irq), GFP_KERNEL);
-	conn->orq = kvcalloc(max(conn->ord, 1U), sizeof(*conn->orq), GFP_KERNEL);
+	/* Powers of two, so that free-running indices may wrap. */
+	conn->irq = kvcalloc(roundup_pow_of_two(max(conn->ird, 1U)),
+			     sizeof(*conn->irq), GFP_KERNEL);
+	conn->orq = kvcalloc(roundup_pow_of_two(max(conn->ord, 1U)),
+			     sizeof(*conn->orq), GFP_KERNEL);
 	if (!conn->irq || !conn->orq)
 		return -ENOMEM;
 
@@ -306,14 +309,17 @@ static void flush_partial_recv(struct ziw_conn *conn, struct ziw_qp *qp)
 }
 
 /* Whether TCP holds pages that a flush would give back. */
-static bool pages_outstanding(struct ziw_qp *qp)
+static bool pages_outstanding(struct ziw_conn *conn)
 {
-	struct ziw_sq *sq = &qp->sq;
-	u32 i;
+	const struct ziw_sq *sq = &conn->qp->sq;
+	u32 i, una = ziw_llp_acked(conn->sk);
 
-	for (i = sq->acked; i != sq->next; i++)
-		if (sq->track[i & sq->ring.mask].flags & ZIW_SQ_WAIT_ACK)
+	for (i = sq->acked; i != sq->next; i++) {
+		const struct ziw_sq_track *track = &sq->track[i & sq->ring.mask];
+
+		if (track->flags & ZIW_SQ_WAIT_ACK && before(una, track->end_seq))
 			return true;
+	}
 	return false;
 }
 
@@ -330,7 +336,7 @@ static bool stream_stop(struct ziw_conn *conn)
 	if (qp->state != ZIW_QP_ERROR)
 		ziw_qp_move(qp, ZIW_QP_ERROR);
 	/* A spliced WQE that is not all with TCP yet counts as well. */
-	abort = pages_outstanding(qp) || conn->tx.batch.bytes || conn->tx.wqe.active;
+	abort = pages_outstanding(conn) || conn->tx.batch.bytes || conn->tx.wqe.active;
 	ziw_batch_drop(&conn->tx.batch);
 	conn->qp = NULL;
 	spin_unlock_bh(&qp->lock);
@@ -351,10 +357,21 @@ static void qp_detach(struct ziw_conn *conn, struct ziw_qp *qp)
 	ziw_qp_put(qp);
 }
 
+/*
+ * Whether a kernel socket would be left without timers (tcp_close()) while it
+ * waits for an acknowledgment: if that does not come, nobody frees it.
+ */
+static bool sk_waits_for_ack(const struct sock *sk)
+{
+	return (1 << READ_ONCE(sk->sk_state)) &
+	       ~(TCPF_CLOSE | TCPF_SYN_SENT | TCPF_FIN_WAIT2 | TCPF_TIME_WAIT);
+}
+
 static void release_socket(struct ziw_conn *conn, bool abort)
 {
 	struct ziw_dev *dev = conn->dev;
 
+	abort |= sk_waits_for_ack(conn->sk);
 	conn->state = ZIW_CONN_DEAD;
 	conn_stop_timer(conn);
 	if (cancel_delayed_work(&conn->retry))
@@ -408,6 +425,8 @@ void ziw_conn_finish(struct ziw_conn *conn)
 
 	if (conn->state >= ZIW_CONN_LINGERING)
 		return;
+	ibdev_dbg(&conn->dev->ibdev, "connection ends: state %d, flags %lx, TCP state %u\n",
+		  conn->state, conn->flags, READ_ONCE(conn->sk->sk_state));
 	if (qp)
 		abort = stream_stop(conn);
 	stay = !abort && may_linger(conn);
@@ -692,6 +711,9 @@ static void step_req_wait(struct ziw_conn *conn)
 	conn->state = ZIW_CONN_REQ_SEEN;
 	if (ziw_cm_request(conn))
 		refuse(conn);
+	else
+		/* The peer may have closed right behind its request. */
+		ziw_conn_kick(conn);
 }
 
 /* --- the state machine --- */
@@ -719,7 +741,8 @@ static void conn_step(struct ziw_conn *conn)
 		break;
 	case ZIW_CONN_REQ_SEEN:
 		/* Accepting or rejecting it will find it gone. */
-		if (aborted || sk_is_closed(conn->sk))
+		if (aborted || sk_is_closed(conn->sk) ||
+		    READ_ONCE(conn->sk->sk_state) == TCP_CLOSE_WAIT)
 			ziw_conn_finish(conn);
 		break;
 	case ZIW_CONN_STREAMING:

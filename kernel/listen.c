@@ -202,13 +202,19 @@ refuse:
 static void listener_work(struct work_struct *work)
 {
 	struct ziw_listener *listener = container_of(work, struct ziw_listener, work);
+	int budget = MIN_HALF_OPEN;
 	struct socket *sock;
 
 	mutex_lock(&listeners_lock);
-	while (have_room(listener) &&
-	       !kernel_accept(listener->sock, &sock, O_NONBLOCK))
+	while (budget && have_room(listener) &&
+	       !kernel_accept(listener->sock, &sock, O_NONBLOCK)) {
 		accept_one(listener, sock);
+		budget--;
+	}
 	mutex_unlock(&listeners_lock);
+	/* A flood that is turned away leaves the lock to others in between. */
+	if (!budget)
+		queue_work(ziw_wq, &listener->work);
 }
 
 /**

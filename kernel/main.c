@@ -62,6 +62,7 @@ static const char *const live_names[ZIW_LIVE_NUM] = {
 
 static LIST_HEAD(devs);
 static DEFINE_SPINLOCK(devs_lock);
+static DECLARE_WAIT_QUEUE_HEAD(devs_wait);
 
 /* --- devices --- */
 
@@ -134,6 +135,7 @@ void ziw_dev_free(struct ziw_dev *dev)
 	spin_lock(&devs_lock);
 	list_del(&dev->entry);
 	spin_unlock(&devs_lock);
+	wake_up_all(&devs_wait);
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->mrs);
 	netdev_put(dev->netdev, &dev->netdev_tracker);
@@ -293,6 +295,23 @@ static struct notifier_block ziw_netdev_nb = {
 };
 
 /*
+ * Whether a device may have sockets in @net: one whose interface is there, or
+ * one on its way out, whose interface may have been moved away already.
+ */
+static bool net_has_dev(struct net *net)
+{
+	struct ziw_dev *dev;
+	bool found = false;
+
+	spin_lock(&devs_lock);
+	list_for_each_entry(dev, &devs, entry)
+		if (READ_ONCE(dev->dying) || net_eq(dev_net(dev->netdev), net))
+			found = true;
+	spin_unlock(&devs_lock);
+	return found;
+}
+
+/*
  * A network namespace goes: its TCP goes before its interfaces do, so the
  * sockets have to be closed before either.
  */
@@ -316,6 +335,8 @@ static void __net_exit ziw_net_pre_exit(struct net *net)
 			ib_unregister_device_and_put(&found->ibdev);
 		}
 	} while (found);
+	/* Those that somebody else is unregistering. */
+	wait_event(devs_wait, !net_has_dev(net));
 }
 
 static struct pernet_operations ziw_net_ops = {

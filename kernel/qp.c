@@ -193,11 +193,10 @@ void ziw_sq_retire(struct ziw_qp *qp)
 
 		if (!ziw_sq_done(track))
 			break;
+		/* Who sees the CQE may count on the slot. */
+		ziw_ring_consume(ring, ++cons);
 		complete_send(qp, track, track->status);
-		cons++;
 	}
-	if (cons != ring->index)
-		ziw_ring_consume(ring, cons);
 }
 
 static void flush_sq(struct ziw_qp *qp, unsigned int budget)
@@ -205,11 +204,12 @@ static void flush_sq(struct ziw_qp *qp, unsigned int budget)
 	struct ziw_sq *sq = &qp->sq;
 	struct ziw_ring *ring = &sq->ring;
 
-	/* Taken up already: what is done keeps its status. */
-	for (; ring->index != sq->next; ziw_ring_consume(ring, ring->index + 1)) {
+	/* Taken up already: what is done, or has failed, keeps its status. */
+	while (ring->index != sq->next) {
 		const struct ziw_sq_track *track = &sq->track[ring->index & ring->mask];
 
-		complete_send(qp, track, ziw_sq_done(track) ?
+		ziw_ring_consume(ring, ring->index + 1);
+		complete_send(qp, track, ziw_sq_done(track) || track->status ?
 			      track->status : IB_WC_WR_FLUSH_ERR);
 	}
 	for (; budget && ziw_ring_filled(ring, sq->next); budget--) {
@@ -221,9 +221,9 @@ static void flush_sq(struct ziw_qp *qp, unsigned int budget)
 
 		if (track.opcode > ZIW_OP_REG_MR)
 			track.opcode = ZIW_OP_SEND;
-		complete_send(qp, &track, IB_WC_WR_FLUSH_ERR);
 		sq->next++;
 		ziw_ring_consume(ring, sq->next);
+		complete_send(qp, &track, IB_WC_WR_FLUSH_ERR);
 	}
 	sq->acked = sq->next;
 }
@@ -386,8 +386,11 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	}
 	qp->attr.cap = init->cap;
 
-	/* 0 and 1 are special QPs elsewhere, and 24 bits is what verbs carry. */
-	err = xa_alloc_cyclic(&dev->qps, &qpn, qp, XA_LIMIT(2, 0xffffff),
+	/*
+	 * 0 and 1 are special QPs elsewhere, and 24 bits is what verbs carry.
+	 * Until nothing can fail any more the number is taken, but names no QP.
+	 */
+	err = xa_alloc_cyclic(&dev->qps, &qpn, NULL, XA_LIMIT(2, 0xffffff),
 			      &next_qpn, GFP_KERNEL);
 	if (err < 0)
 		goto err_rq;
@@ -400,6 +403,7 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 		if (err)
 			goto err_xa;
 	}
+	xa_store(&dev->qps, qpn, qp, GFP_KERNEL);
 	return 0;
 
 err_xa:
@@ -418,11 +422,15 @@ err_count:
 static int qp_to_error(struct ziw_qp *qp)
 {
 	struct ziw_conn *conn;
-	bool moved;
+	bool moved, again;
 
 	spin_lock_bh(&qp->lock);
+	again = qp->state == ZIW_QP_ERROR;
 	moved = ziw_qp_move(qp, ZIW_QP_ERROR);
 	conn = rcu_dereference_protected(qp->conn, lockdep_is_held(&qp->lock));
+	/* With a connection it is due when that has ended; ib_drain_qp() waits for it. */
+	if (moved && !again && !conn && qp->srq)
+		ziw_qp_event(qp, IB_EVENT_QP_LAST_WQE_REACHED);
 	if (moved && conn)
 		ziw_conn_abort(conn);
 	if (moved && qp->setup)
@@ -602,8 +610,12 @@ int ziw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct ziw_qp *qp = to_ziw_qp(ibqp);
 	struct ziw_dev *dev = qp->dev;
 
-	/* New references come from the table, so it leaves that first. */
+	/*
+	 * New references come from the table, so it leaves that first. iw_cm
+	 * takes one from what iw_get_qp gave it, with interrupts off in between.
+	 */
 	xa_erase(&dev->qps, ibqp->qp_num);
+	synchronize_rcu_expedited();
 	qp_to_error(qp);
 	ziw_qp_put(qp);
 	wait_for_completion(&qp->freed);

@@ -249,7 +249,7 @@ static void rx_read_response(struct rx_fpdu *fpdu)
 		rx_fault(fpdu, TERM_RDMAP_OP_OPCODE, NULL);
 		return;
 	}
-	entry = &conn->orq[conn->orq_tail % conn->ord];
+	entry = &conn->orq[conn->orq_tail & (roundup_pow_of_two(conn->ord) - 1)];
 	if (!rx->read_loaded)
 		load_read_sink(conn, entry);
 	if (fpdu->hdr.stag != entry->stag) {
@@ -307,7 +307,7 @@ static void rx_read_request(struct rx_fpdu *fpdu)
 			return;
 		}
 	}
-	entry = &conn->irq[conn->irq_head % conn->ird];
+	entry = &conn->irq[conn->irq_head & (roundup_pow_of_two(conn->ird) - 1)];
 	entry->req = req;
 	entry->msn = fpdu->hdr.msn;
 	conn->irq_head++;
@@ -458,9 +458,8 @@ static void blame_wqe(struct ziw_qp *qp, const struct ziw_terminate *term)
 				 track->opcode == ZIW_OP_SEND_INV) &&
 				track->msn == hdr.msn;
 		if (match && !ziw_sq_done(track)) {
+			/* It completes with the flush: TCP may have pages of it. */
 			track->status = wc_of_term(term->code);
-			track->flags &= ~(ZIW_SQ_WAIT_ACK | ZIW_SQ_WAIT_READ);
-			track->flags |= ZIW_SQ_SENT;
 			return;
 		}
 	}

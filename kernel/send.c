@@ -32,6 +32,23 @@ static u32 tx_max_payload(const struct ziw_conn *conn, bool tagged)
 
 /* --- Terminate --- */
 
+/*
+ * The current WQE is not cut any further. Pages of it that TCP has, or that
+ * wait in the batch, hold back its completion like those of a whole one.
+ */
+static void tx_drop_wqe(struct ziw_conn *conn)
+{
+	struct ziw_tx_wqe *wqe = &conn->tx.wqe;
+	struct ziw_sq *sq = &conn->qp->sq;
+	struct ziw_sq_track *track = &sq->track[wqe->index & sq->ring.mask];
+
+	if (wqe->active && wqe->spliced) {
+		track->flags |= ZIW_SQ_WAIT_ACK;
+		track->end_seq = ziw_llp_next(conn->sk) + conn->tx.batch.bytes;
+	}
+	wqe->active = false;
+}
+
 /**
  * ziw_tx_terminate - end the stream with a Terminate Message
  * @conn: connection; socket lock and qp->lock held
@@ -55,7 +72,7 @@ void ziw_tx_terminate(struct ziw_conn *conn, const struct ziw_terminate *term)
 	conn->tx.term = *term;
 	conn->tx.terminate = true;
 	conn->rx.failed = true;
-	conn->tx.wqe.active = false;
+	tx_drop_wqe(conn);
 }
 
 /* A WQE of ours cannot be carried out: it fails, and the stream with it. */
@@ -65,7 +82,8 @@ static void tx_fail_wqe(struct ziw_conn *conn, u32 index, enum ib_wc_status stat
 	struct ziw_qp *qp = conn->qp;
 	struct ziw_sq_track *track = &qp->sq.track[index & qp->sq.ring.mask];
 
-	track->flags = ZIW_SQ_SENT;
+	tx_drop_wqe(conn);
+	track->flags |= ZIW_SQ_SENT;
 	track->status = status;
 	ziw_tx_terminate(conn, &term);
 	ziw_qp_event(qp, IB_EVENT_QP_FATAL);
@@ -119,7 +137,7 @@ static u16 term_of_read_error(enum ziw_mr_error err)
 
 static void tx_fail_response(struct ziw_conn *conn, enum ziw_mr_error err)
 {
-	struct ziw_irq_entry *entry = &conn->irq[conn->irq_tail % conn->ird];
+	struct ziw_irq_entry *entry = &conn->irq[conn->irq_tail & (roundup_pow_of_two(conn->ird) - 1)];
 	const struct ziw_ddp_hdr hdr = {
 		.last	= true,
 		.opcode	= RDMAP_READ_REQ,
@@ -171,7 +189,7 @@ static int tx_add_region(struct ziw_fpdu *fpdu, const struct ziw_mr *mr, u64 add
 
 static enum tx_result tx_build_response(struct ziw_conn *conn)
 {
-	struct ziw_read_req *req = &conn->irq[conn->irq_tail % conn->ird].req;
+	struct ziw_read_req *req = &conn->irq[conn->irq_tail & (roundup_pow_of_two(conn->ird) - 1)].req;
 	struct ziw_tx *tx = &conn->tx;
 	u32 left = req->size - tx->resp_sent;
 	u32 n = min(left, tx_max_payload(conn, true));
@@ -521,7 +539,7 @@ static enum tx_result tx_add_read_request(struct ziw_conn *conn, u32 msn, u32 si
 
 static void orq_add(struct ziw_conn *conn, u32 msn, u32 size, u32 sq_index, bool rtr)
 {
-	struct ziw_orq_entry *entry = &conn->orq[conn->orq_head % conn->ord];
+	struct ziw_orq_entry *entry = &conn->orq[conn->orq_head & (roundup_pow_of_two(conn->ord) - 1)];
 
 	entry->sq_index = sq_index;
 	entry->rtr = rtr;
@@ -658,6 +676,8 @@ static bool tx_push(struct ziw_conn *conn)
 			ziw_conn_retry(conn, TX_RETRY_JIFFIES);
 		return false;
 	}
+	ibdev_dbg(&conn->dev->ibdev, "QP %u: TCP does not send: %pe\n",
+		  conn->qp->ibqp.qp_num, ERR_PTR(err));
 	tx->failed = true;
 	ziw_conn_abort(conn);
 	return false;

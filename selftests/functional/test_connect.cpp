@@ -514,32 +514,45 @@ TEST_F(StrangerTest, AnswersWithAReject)
 	EXPECT_EQ(event.status, -ECONNREFUSED);
 }
 
-TEST_F(StrangerTest, AnswersInRevisionOne)
+/* RFC 6581, 10: a peer of revision 1 closes on an enhanced request; it is asked again, unenhanced. */
+class OldPeer : public StrangerTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(OldPeer, IsAskedInRevisionOne)
 {
 	WireListener listener(b);
-	auto wire = incoming(listener);
+	ConnectParameters parameters;
+
+	parameters.private_data = some_data(200, 9);
+	auto wire = incoming(listener, parameters);
 	auto request = wire.receive_frame();
 	ASSERT_TRUE(request);
 	if (request->revision == 1)
 		GTEST_SKIP() << "it asked in revision 1";
-	/* RFC 6581, 10: such a peer closes; then the initiator may ask again, unenhanced. */
-	wire.finish();
+	if (GetParam())
+		wire.reset();
+	else
+		wire.finish();
 	auto again = listener.accept();
-	if (!again) {
-		expect_failure();
-		return;
-	}
+	ASSERT_TRUE(again) << "no second connection";
 	request = again->receive_frame();
 	ASSERT_TRUE(request);
 	EXPECT_EQ(request->revision, 1);
 	EXPECT_FALSE(request->flags & MpaFrame::enhanced);
+	EXPECT_EQ(request->private_data, parameters.private_data);
 	again->send(accepting(*request).encode());
 	end->event(RDMA_CM_EVENT_ESTABLISHED);
 	ASSERT_EQ(end->post(send_work(1, {})), 0);
 	auto segment = again->receive_segment();
 	ASSERT_TRUE(segment);
 	EXPECT_EQ(segment->opcode, op_send);
+	again->send(Segment::send(1, {}));
+	ASSERT_EQ(end->post(send_work(2, {})), 0);
+	EXPECT_TRUE(again->receive_segment());
 }
+
+INSTANTIATE_TEST_SUITE_P(Connect, OldPeer, testing::Bool(), [](const auto &reset) {
+	return std::string(reset.param ? "ThatResets" : "ThatCloses");
+});
 
 TEST_F(StrangerTest, HasMorePrivateDataThanItSends)
 {
@@ -561,15 +574,20 @@ TEST_F(StrangerTest, ClosesInsteadOfAnAnswer)
 		WireListener listener(b);
 		auto wire = incoming(listener);
 		wire.receive_frame();
-		if (reset) {
+		if (reset)
 			wire.reset();
+		else
+			wire.finish();
+		/* It may try revision 1 then. */
+		if (auto again = listener.accept(verbs::milliseconds(2000))) {
+			again->receive_frame();
+			if (reset)
+				again->reset();
+			else
+				again->finish();
 			expect_failure();
 			continue;
 		}
-		wire.finish();
-		/* It may try revision 1 then. */
-		if (auto again = listener.accept(verbs::milliseconds(1000)))
-			again->reset();
 		expect_failure();
 	}
 }

@@ -245,6 +245,71 @@ TEST_F(FullTest, SendQueue)
 	EXPECT_COMPLETED(pair.a->wait_send()[0], 77, IBV_WC_RDMA_READ);
 }
 
+/* Programs keep the queue exactly full: one completion seen is one more that may be posted. */
+TEST_F(FullTest, SlotIsFreeWhenItsCompletionIsSeen)
+{
+	PairConfig config;
+	config.a.send_wr = config.b.send_wr = 16;
+	config.active.responder_resources = config.active.initiator_depth = 64;
+	config.passive = config.active;
+	auto pair = connected(config);
+	Region here(a.pd(), 65536), there(b.pd(), 65536);
+	std::string failure[2];
+
+	/* Both ways at once, so that completions come on another CPU than the one that polls. */
+	auto run = [&](Endpoint &end, Region &local, Region &remote, std::string &why) {
+		ibv_qp_init_attr init{};
+		end.query(IBV_QP_CAP, &init);
+		auto room = init.cap.max_send_wr;
+		auto total = rounds(5000);
+		unsigned posted = 0, done = 0;
+		auto deadline = verbs::Clock::now() + verbs::milliseconds(60000);
+		while (done < total && why.empty()) {
+			for (; posted - done < room && why.empty(); posted++)
+				if (int rc = end.post(read_work(posted, {local.sge()}, remote.address(), remote.rkey())))
+					why = std::to_string(posted - done) + " of " + std::to_string(room) +
+					      " slots in use, post: " + std::strerror(rc);
+			ibv_wc wc;
+			while (ibv_poll_cq(end.send_cq(), 1, &wc) == 1) {
+				if (wc.status != IBV_WC_SUCCESS)
+					why = ibv_wc_status_str(wc.status);
+				done++;
+				if (!why.empty() || posted - done < room)
+					break;
+			}
+			if (verbs::Clock::now() > deadline)
+				why = "took too long";
+		}
+		if (why.empty())
+			end.wait_send(posted - done);
+	};
+	std::thread other([&] { run(*pair.b, there, here, failure[1]); });
+	run(*pair.a, here, there, failure[0]);
+	other.join();
+	EXPECT_EQ(failure[0], "");
+	EXPECT_EQ(failure[1], "");
+}
+
+/* The same of receives, which are posted anew by the one who polls them. */
+TEST_F(FullTest, ReceiveSlotIsFreeWhenItsCompletionIsSeen)
+{
+	PairConfig config;
+	config.b.recv_wr = 16;
+	auto pair = connected(config);
+	ibv_qp_init_attr init{};
+	pair.b->query(IBV_QP_CAP, &init);
+	auto room = init.cap.max_recv_wr;
+
+	for (unsigned i = 0; i < room; i++)
+		ASSERT_EQ(pair.b->post_recv(i), 0);
+	for (unsigned i = 0; i < rounds(3000); i++) {
+		ASSERT_EQ(pair.a->post(send_work(i, {})), 0);
+		EXPECT_EQ(pair.b->wait_recv()[0].status, IBV_WC_SUCCESS);
+		ASSERT_EQ(pair.b->post_recv(i), 0) << i;
+		pair.a->wait_send();
+	}
+}
+
 TEST_F(FullTest, BatchIsTakenUpToTheBadOne)
 {
 	auto pair = connected();

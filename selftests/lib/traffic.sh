@@ -60,7 +60,7 @@ listening()
 # listens; both must succeed within TIME_LIMIT (60) seconds. The client's output is shown.
 between()
 {
-	local server_host=$1 client_host=$2 port=$3 limit=${TIME_LIMIT:-60} log rc=0 pid
+	local server_host=$1 client_host=$2 port=$3 limit=${TIME_LIMIT:-60} log rc=0 server_rc=0 pid
 	local -a server=()
 
 	shift 3
@@ -78,12 +78,18 @@ between()
 		((rc == 0)) || echo "client: '$*' on host '$client_host' ended with $rc"
 	fi
 	if ((rc)); then
-		kill "$pid" 2> /dev/null || :
+		# A moment for its last words.
+		sleep 1
+		! kill "$pid" 2> /dev/null || echo "the server had not ended"
 	fi
-	wait "$pid" || { ((rc)) || { rc=$?; echo "server: '${server[*]}' on host '$server_host' ended with $rc"; }; }
-	((rc == 0)) || { echo "server's output:"; tail -n 20 "$log"; }
+	wait "$pid" || server_rc=$?
+	if ((rc || server_rc)); then
+		echo "server: '${server[*]}' on host '$server_host' ended with $server_rc and said:"
+		tail -n 40 "$log"
+	fi
 	rm -f "$log"
-	return "$rc"
+	((rc == 0)) || return "$rc"
+	return "$server_rc"
 }
 
 # rping_between CLIENT-HOST SERVER-HOST SERVER-ADDRESS OPTION...
