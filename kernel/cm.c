@@ -94,33 +94,73 @@ static void fill_peer(struct ziw_conn *conn, struct iw_cm_event *event)
 	}
 }
 
+/*
+ * A request is named to iw_cm by a number, not by its address: iw_cm may drop
+ * it without a word, and the connection may end before it is answered. The
+ * table holds a reference, which goes to who takes the entry out.
+ */
+static int name_request(struct ziw_conn *conn, struct iw_cm_event *event)
+{
+	int err;
+
+	ziw_conn_get(conn);
+	err = xa_alloc(&conn->dev->requests, &conn->request_id, conn,
+		       XA_LIMIT(1, U32_MAX), GFP_KERNEL);
+	if (err) {
+		conn->request_id = 0;
+		ziw_conn_put(conn);
+		return err;
+	}
+	event->provider_data = (void *)(uintptr_t)conn->request_id;
+	return 0;
+}
+
+static struct ziw_conn *take_request(struct iw_cm_id *cm_id)
+{
+	struct ziw_dev *dev = to_ziw_dev(cm_id->device);
+	struct ziw_conn *conn;
+
+	conn = xa_erase(&dev->requests, (uintptr_t)cm_id->provider_data);
+	cm_id->provider_data = NULL;
+	return conn;
+}
+
+static void forget_request(struct ziw_conn *conn)
+{
+	u32 id = conn->request_id;
+
+	conn->request_id = 0;
+	if (id && xa_cmpxchg(&conn->dev->requests, id, conn, NULL, GFP_KERNEL) == conn)
+		ziw_conn_put(conn);
+}
+
 /**
  * ziw_cm_request - show a connect request to the ULP
  * @conn: connection with a Request Frame; conn->mutex held
  *
  * Context: process.
- * Return: 0, and a reference belongs to iw_cm until it accepts or rejects; or a
- * negative error: it has no room for more requests, or the listener has gone.
+ * Return: 0, and iw_cm will accept or reject, unless it forgets; or a negative
+ * error: it has no room for more requests, or the listener has gone.
  */
 int ziw_cm_request(struct ziw_conn *conn)
 {
-	struct iw_cm_event event = {
-		.event		= IW_CM_EVENT_CONNECT_REQUEST,
-		.provider_data	= conn,
-	};
+	struct iw_cm_event event = { .event = IW_CM_EVENT_CONNECT_REQUEST };
 	struct iw_cm_id *cm_id;
-	int err = -ECONNABORTED;
+	int err;
 
+	err = name_request(conn, &event);
+	if (err)
+		return err;
 	fill_addresses(conn, &event);
 	fill_peer(conn, &event);
+	err = -ECONNABORTED;
 	cm_id = ziw_listen_cm_id(conn->listen);
 	if (cm_id) {
-		ziw_conn_get(conn);
 		err = cm_id->event_handler(cm_id, &event);
-		if (err)
-			ziw_conn_put(conn);
 		cm_id->rem_ref(cm_id);
 	}
+	if (err)
+		forget_request(conn);
 	ziw_listen_put(conn->listen);
 	conn->listen = NULL;
 	return err;
@@ -208,6 +248,7 @@ void ziw_cm_closed(struct ziw_conn *conn)
 		ziw_listen_put(conn->listen);
 	conn->listen = NULL;
 	forget_qp(conn);
+	forget_request(conn);
 	if (!conn->cm_id)
 		return;
 	fill_addresses(conn, &event);
@@ -336,6 +377,11 @@ int ziw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
 	qp = find_qp(dev, param->qpn);
 	if (!qp)
 		return -EINVAL;
+	/* One setup at a time; the QP's end has to find it. */
+	if (READ_ONCE(qp->setup)) {
+		ziw_qp_put(qp);
+		return -EINVAL;
+	}
 	params = kvzalloc(sizeof(*params), GFP_KERNEL);
 	if (!params) {
 		ziw_qp_put(qp);
@@ -421,6 +467,7 @@ static int accept_locked(struct ziw_conn *conn, struct iw_cm_id *cm_id,
 
 	if (conn->state != ZIW_CONN_REQ_SEEN)
 		return -ECONNRESET;
+	ziw_conn_stop_timer(conn);
 	choose_reply(conn, param, &reply);
 	/* In stream before the reply: the peer's first FPDU may follow at once. */
 	err = ziw_conn_attach(conn, qp);
@@ -454,11 +501,12 @@ static int accept_locked(struct ziw_conn *conn, struct iw_cm_id *cm_id,
 int ziw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
 {
 	struct ziw_dev *dev = to_ziw_dev(cm_id->device);
-	struct ziw_conn *conn = cm_id->provider_data;
+	struct ziw_conn *conn = take_request(cm_id);
 	struct ziw_qp *qp;
 	int err = -EINVAL;
 
-	cm_id->provider_data = NULL;
+	if (!conn)
+		return -ECONNRESET;
 	qp = find_qp(dev, param->qpn);
 
 	mutex_lock(&conn->mutex);
@@ -487,10 +535,11 @@ int ziw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
  */
 int ziw_reject(struct iw_cm_id *cm_id, const void *pdata, u8 pd_len)
 {
-	struct ziw_conn *conn = cm_id->provider_data;
+	struct ziw_conn *conn = take_request(cm_id);
 	int err = -ECONNRESET;
 
-	cm_id->provider_data = NULL;
+	if (!conn)
+		return err;
 	mutex_lock(&conn->mutex);
 	if (conn->state == ZIW_CONN_REQ_SEEN) {
 		const struct ziw_mpa_frame *request = &conn->frame;

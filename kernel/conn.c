@@ -11,6 +11,9 @@
 #include <net/tcp.h>
 #include "conn.h"
 
+/* Seconds that a ULP may take to answer a connect request, as other CMs allow. */
+#define REQUEST_TIMEOUT	60
+
 /* --- references, work, timer --- */
 
 static void conn_free_rcu(struct rcu_head *rcu)
@@ -112,9 +115,14 @@ void ziw_conn_start_timer(struct ziw_conn *conn, unsigned int seconds)
 		ziw_conn_put(conn);
 }
 
-static void conn_stop_timer(struct ziw_conn *conn)
+/**
+ * ziw_conn_stop_timer - the present phase has no limit any more
+ * @conn: connection; conn->mutex held
+ */
+void ziw_conn_stop_timer(struct ziw_conn *conn)
 {
-	if (cancel_delayed_work(&conn->timer))
+	/* The timer's work takes no lock. */
+	if (cancel_delayed_work_sync(&conn->timer))
 		ziw_conn_put(conn);
 	clear_bit(ZIW_CONN_TIMEOUT, &conn->flags);
 }
@@ -373,7 +381,7 @@ static void release_socket(struct ziw_conn *conn, bool abort)
 
 	abort |= sk_waits_for_ack(conn->sk);
 	conn->state = ZIW_CONN_DEAD;
-	conn_stop_timer(conn);
+	ziw_conn_stop_timer(conn);
 	if (cancel_delayed_work(&conn->retry))
 		ziw_conn_put(conn);
 	ziw_llp_remove(conn->sk);
@@ -451,7 +459,6 @@ static void step_lingering(struct ziw_conn *conn)
 	}
 	/* To be released on unread data would be to reset the connection. */
 	lock_sock(sk);
-	WRITE_ONCE(sk->sk_rcvlowat, 1);
 	unread = tcp_inq(sk);
 	if (unread > 0)
 		tcp_read_done(sk, unread);
@@ -509,7 +516,7 @@ static void step_streaming(struct ziw_conn *conn)
 	if (state == ZIW_QP_RTS) {
 		/* The only limit on an open stream is the wait for a peer's RTR. */
 		if (READ_ONCE(conn->tx.open))
-			conn_stop_timer(conn);
+			ziw_conn_stop_timer(conn);
 		if (test_bit(ZIW_CONN_PEER_CLOSED, &conn->flags) ||
 		    test_bit(ZIW_CONN_TIMEOUT, &conn->flags))
 			ziw_conn_finish(conn);
@@ -625,10 +632,10 @@ static void step_req_sent(struct ziw_conn *conn)
 		return;
 	/* A peer of revision 1 closes on a request that it does not know (RFC 6581, 10). */
 	if (ret < 0 && !conn->setup_len && conn->rev == 2 && ret == -ECONNRESET) {
+		/* The new connection may need the same port. */
+		release_socket(conn, true);
 		if (ziw_cm_fallback(conn))
-			setup_failed(conn, ret);
-		else
-			ziw_conn_finish(conn);
+			ziw_cm_reply(conn, ret);
 		return;
 	}
 	if (ret > 0 && conn->frame.pd_len > ZIW_MAX_CM_PRIVATE)
@@ -648,7 +655,7 @@ static void step_req_sent(struct ziw_conn *conn)
 	conn->crc = ziw_crc || conn->frame.crc;
 	term.code = adopt_reply(conn);
 	conn->tx.open = true;
-	conn_stop_timer(conn);
+	ziw_conn_stop_timer(conn);
 	ret = ziw_conn_attach(conn, qp);
 	if (ret) {
 		setup_failed(conn, ret);
@@ -696,7 +703,7 @@ static void step_req_wait(struct ziw_conn *conn)
 		ziw_conn_finish(conn);
 		return;
 	}
-	conn_stop_timer(conn);
+	ziw_conn_stop_timer(conn);
 	if (conn->frame.pd_len > ZIW_MAX_CM_PRIVATE) {
 		ibdev_dbg(&conn->dev->ibdev,
 			  "refused: %u bytes of private data, the CM carries %u\n",
@@ -709,6 +716,8 @@ static void step_req_wait(struct ziw_conn *conn)
 		return;
 	}
 	conn->state = ZIW_CONN_REQ_SEEN;
+	/* iw_cm forgets requests whose listen ends before it has shown them. */
+	ziw_conn_start_timer(conn, REQUEST_TIMEOUT);
 	if (ziw_cm_request(conn))
 		refuse(conn);
 	else
@@ -741,7 +750,7 @@ static void conn_step(struct ziw_conn *conn)
 		break;
 	case ZIW_CONN_REQ_SEEN:
 		/* Accepting or rejecting it will find it gone. */
-		if (aborted || sk_is_closed(conn->sk) ||
+		if (aborted || timeout || sk_is_closed(conn->sk) ||
 		    READ_ONCE(conn->sk->sk_state) == TCP_CLOSE_WAIT)
 			ziw_conn_finish(conn);
 		break;

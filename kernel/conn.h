@@ -102,7 +102,6 @@ struct ziw_tx {
  * @sink: position in it
  * @rqe_read: sink of the current read response
  * @read_sink: position in it
- * @want: bytes that the next FPDU takes in the receive queue, as far as known
  * @unacked: bytes of messages received since an acknowledgment was asked for
  */
 struct ziw_sink {
@@ -122,7 +121,6 @@ struct ziw_rx {
 	struct ziw_sink		sink;
 	struct ziw_rqe		rqe_read;
 	struct ziw_sink		read_sink;
-	u32			want;
 	u32			unacked;
 };
 
@@ -186,6 +184,7 @@ enum ziw_conn_flag {
  * @frame: the peer's setup frame
  * @setup: bytes of the peer's frame so far
  * @setup_len: valid in @setup
+ * @request_id: responder: names it to iw_cm, in dev->requests; 0: none
  * @want_qp: initiator: QP to attach, with a reference
  * @rev: MPA revision of our Request Frame
  * @want_ird: IRD that the ULP asked for
@@ -201,10 +200,11 @@ enum ziw_conn_flag {
  * @crc: FPDUs carry a CRC; constant while in stream
  * @ird: most inbound Read Requests
  * @ord: most outbound Read Requests
- * @irq: Read Requests to answer, @ird slots; socket lock
+ * @irq: Read Requests to answer, @ird of them in a power of two of slots; socket
+ *       lock
  * @irq_head: next free
  * @irq_tail: next to answer
- * @orq: reads that wait, @ord slots; socket lock and qp->lock
+ * @orq: reads that wait, @ord of them in a power of two of slots; socket lock
  * @orq_head: next free
  * @orq_tail: next to be answered
  * @tx: transmit engine
@@ -223,6 +223,7 @@ struct ziw_conn {
 	bool			initiator;
 	struct iw_cm_id		*cm_id;
 	struct ziw_listen	*listen;
+	u32			request_id;
 	struct ziw_qp		*want_qp;
 	struct ziw_mpa_frame	frame;
 	u8			setup[MPA_HDR_LEN + MPA_MAX_PRIVATE];
@@ -262,6 +263,7 @@ void ziw_conn_kick(struct ziw_conn *conn);
 void ziw_conn_retry(struct ziw_conn *conn, unsigned long delay);
 void ziw_conn_abort(struct ziw_conn *conn);
 void ziw_conn_start_timer(struct ziw_conn *conn, unsigned int seconds);
+void ziw_conn_stop_timer(struct ziw_conn *conn);
 int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp);
 void ziw_conn_stream_start(struct ziw_conn *conn);
 void ziw_conn_finish(struct ziw_conn *conn);

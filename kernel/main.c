@@ -138,6 +138,7 @@ void ziw_dev_free(struct ziw_dev *dev)
 	wake_up_all(&devs_wait);
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->mrs);
+	xa_destroy(&dev->requests);
 	netdev_put(dev->netdev, &dev->netdev_tracker);
 	ziw_live_add(ZIW_LIVE_DEV, -1);
 }
@@ -174,6 +175,7 @@ static void dev_init(struct ziw_dev *dev, struct net_device *netdev)
 	dev_make_gid(dev);
 	xa_init(&dev->mrs);
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC);
+	xa_init_flags(&dev->requests, XA_FLAGS_ALLOC1);
 	spin_lock_init(&dev->conns_lock);
 	INIT_LIST_HEAD(&dev->conns);
 	init_waitqueue_head(&dev->conns_wait);

@@ -203,14 +203,21 @@ static void flush_sq(struct ziw_qp *qp, unsigned int budget)
 {
 	struct ziw_sq *sq = &qp->sq;
 	struct ziw_ring *ring = &sq->ring;
+	bool failed = false;
 
-	/* Taken up already: what is done, or has failed, keeps its status. */
+	/*
+	 * Taken up already: what is done, or has failed, keeps its status; but
+	 * after the first that is neither nothing succeeds any more.
+	 */
 	while (ring->index != sq->next) {
 		const struct ziw_sq_track *track = &sq->track[ring->index & ring->mask];
+		enum ib_wc_status status = track->status;
 
+		if (status == IB_WC_SUCCESS && (failed || !ziw_sq_done(track)))
+			status = IB_WC_WR_FLUSH_ERR;
+		failed |= status != IB_WC_SUCCESS;
 		ziw_ring_consume(ring, ring->index + 1);
-		complete_send(qp, track, ziw_sq_done(track) || track->status ?
-			      track->status : IB_WC_WR_FLUSH_ERR);
+		complete_send(qp, track, status);
 	}
 	for (; budget && ziw_ring_filled(ring, sq->next); budget--) {
 		const struct ziw_sq_wqe *wqe = ziw_ring_slot(ring, sq->next);

@@ -206,7 +206,7 @@ static void load_read_sink(struct ziw_conn *conn, const struct ziw_orq_entry *en
 	if (!entry->rtr) {
 		slot = ziw_ring_slot(&sq->ring, entry->sq_index);
 		sink->num_sge = min_t(u32, READ_ONCE(slot->num_sge), sq->max_sge);
-		memcpy(sink->sge, slot->sge, sink->num_sge * sizeof(sink->sge[0]));
+		ziw_ring_copy(sink->sge, slot->sge, sink->num_sge * sizeof(sink->sge[0]));
 	}
 	memset(&conn->rx.read_sink, 0, sizeof(conn->rx.read_sink));
 	conn->rx.read_got = 0;
@@ -391,7 +391,7 @@ static void rx_send(struct rx_fpdu *fpdu)
 		recv_failed(conn, IB_WC_WR_FLUSH_ERR);
 		return;
 	}
-	if (fpdu->payload > rx->rqe.length - rx->mo) {
+	if (fpdu->payload > min_t(u64, rx->rqe.length, ZIW_MAX_MSG) - rx->mo) {
 		rx_fault(fpdu, TERM_DDP_UNTAGGED_TOO_LONG, NULL);
 		recv_failed(conn, IB_WC_LOC_LEN_ERR);
 		return;
@@ -582,10 +582,8 @@ static int rx_one(struct ziw_conn *conn, const struct ziw_cursor *start)
 		return rx_broken(conn);
 	fpdu.ulpdu = get_unaligned_be16(buf);
 	fpdu_len = ziw_mpa_fpdu_len(fpdu.ulpdu);
-	if (start->avail < fpdu_len) {
-		conn->rx.want = fpdu_len;
+	if (start->avail < fpdu_len)
 		return 0;
-	}
 
 	if (conn->crc) {
 		struct ziw_cursor c = *start;
@@ -667,7 +665,6 @@ void ziw_rx_run(struct ziw_conn *conn)
 	if (state != ZIW_QP_RTS && state != ZIW_QP_CLOSING)
 		conn->rx.failed = true;
 
-	conn->rx.want = 1;
 	if (!conn->rx.failed) {
 		used = rx_burst(conn);
 		if (used)
@@ -679,14 +676,18 @@ void ziw_rx_run(struct ziw_conn *conn)
 	 * Terminate with it.
 	 */
 	if (conn->rx.failed) {
-		conn->rx.want = 1;
 		used = tcp_inq(sk);
 		if (used)
 			tcp_read_done(sk, used);
 	}
 
-	/* No call for what cannot be used. */
-	WRITE_ONCE(sk->sk_rcvlowat, conn->rx.want);
+	/*
+	 * On its fast path TCP acknowledges a segment before it calls here. The
+	 * sender may be on this host, and may reuse pages that the segment
+	 * still refers to as soon as it has the acknowledgment: so each segment
+	 * takes the other path, where the acknowledgment follows the call.
+	 */
+	tcp_sk(sk)->pred_flags = 0;
 
 	if (sk->sk_shutdown & RCV_SHUTDOWN) {
 		set_bit(ZIW_CONN_PEER_CLOSED, &conn->flags);

@@ -304,7 +304,7 @@ static enum ib_wc_status tx_copy_wqe(struct ziw_qp *qp, struct ziw_tx_wqe *wqe,
 	} else {
 		if (hdr->num_sge > qp->sq.max_sge)
 			return IB_WC_LOC_QP_OP_ERR;
-		memcpy(wqe->sge, slot->sge, hdr->num_sge * sizeof(wqe->sge[0]));
+		ziw_ring_copy(wqe->sge, slot->sge, hdr->num_sge * sizeof(wqe->sge[0]));
 		for (i = 0; i < hdr->num_sge; i++)
 			total += wqe->sge[i].length;
 	}
@@ -337,7 +337,7 @@ static enum tx_result tx_load_wqe(struct ziw_conn *conn)
 	if (!ziw_ring_filled(&sq->ring, sq->next))
 		return TX_IDLE;
 	slot = ziw_ring_slot(&sq->ring, sq->next);
-	memcpy(&wqe->hdr, slot, sizeof(wqe->hdr));
+	ziw_ring_copy(&wqe->hdr, slot, sizeof(wqe->hdr));
 
 	/* RFC 5040, 5.5 leaves the fence to the ULP's request: reads first. */
 	if (wqe->hdr.flags & ZIW_WQE_FENCE && conn->orq_head != conn->orq_tail)

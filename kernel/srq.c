@@ -88,7 +88,7 @@ static int rq_get_locked(struct ziw_rq *rq, struct ziw_rqe *rqe)
 		ziw_ring_consume(ring, ring->index + 1);
 		return -EINVAL;
 	}
-	memcpy(rqe->sge, wqe->sge, rqe->num_sge * sizeof(rqe->sge[0]));
+	ziw_ring_copy(rqe->sge, wqe->sge, rqe->num_sge * sizeof(rqe->sge[0]));
 	ziw_ring_consume(ring, ring->index + 1);
 	for (i = 0; i < rqe->num_sge; i++)
 		rqe->length += rqe->sge[i].length;

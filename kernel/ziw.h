@@ -92,6 +92,8 @@ extern unsigned int ziw_mpa_rev;
  * @gid: of index 0, where the interface has no MAC
  * @mrs: STag index to struct ziw_mr; read under RCU
  * @qps: QP number to struct ziw_qp
+ * @requests: number to connection whose request iw_cm was shown; holds a
+ *            reference to each
  * @pdn: next PD number
  * @nr_pd: PDs, against ZIW_MAX_PD; likewise the others
  * @conns_lock: guards @conns and @dying
@@ -109,6 +111,7 @@ struct ziw_dev {
 
 	struct xarray		mrs;
 	struct xarray		qps;
+	struct xarray		requests;
 	atomic_t		pdn;
 
 	atomic_t		nr_pd;

@@ -49,8 +49,8 @@
  * @cons:  slots freed so far. Written by the consumer only, with a store-
  *         release after its last use of the slot; read by the producer with a
  *         load-acquire before it writes the slot again. The kernel frees an
- *         SQ slot when the work request is retired: completed, and its CQE
- *         (if it has one) in the CQ. It frees an RQ or SRQ slot once copied.
+ *         SQ slot when the work request is complete, just before its CQE (if
+ *         it has one) can be seen. It frees an RQ or SRQ slot once copied.
  * @flags: the wake-up word, see below.
  *
  * SQ, RQ, SRQ: @flags holds ZIW_RING_NEED_DOORBELL, written by the kernel
