@@ -14,7 +14,7 @@ capture()
 	local file=$1 pid
 
 	shift
-	in_host a tcpdump -Z root -U -s 0 -B 32768 -i va -w "$file" tcp 2> "$scratch/tcpdump" &
+	become a tcpdump -Z root -U -s 0 -B 32768 -i va -w "$file" tcp 2> "$scratch/tcpdump" &
 	pid=$!
 	until grep -q 'listening on' "$scratch/tcpdump"; do
 		kill -0 "$pid"
@@ -23,7 +23,7 @@ capture()
 	"$@"
 	# The last packets come up the ring later.
 	sleep 1
-	kill -INT "$pid"
+	kill "$pid"
 	wait "$pid"
 	cat "$scratch/tcpdump"
 	grep -q '^0 packets dropped' "$scratch/tcpdump" || fail "packets are missing from the capture"
@@ -72,7 +72,7 @@ clean()
 
 captured()
 {
-	capture "$scratch/$1.pcap" run
+	capture "$scratch/$1.pcap" run > "$scratch/output" 2>&1 || { cat "$scratch/output"; return 1; }
 	clean "$scratch/$1.pcap"
 }
 
@@ -97,12 +97,12 @@ PYTHON
 }
 
 scratch=$(mktemp -d)
-at_exit 'rm -rf "$scratch"'
+at_exit "rm -rf '$scratch'"
 at_exit topology_down
-topology_up
+topology_up ""
 check "tshark decodes a good run, MTU 1500" captured 1500
 check "tshark finds a flipped bit" flipped
-topology_down
+topology_down ""
 topology_up "" 9000
 check "tshark decodes a good run, MTU 9000" captured 9000
 finish

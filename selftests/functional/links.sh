@@ -345,10 +345,10 @@ gone()
 	finish_host a 1 va
 	finish_host b 2 vb
 	both_ways v
-	in_host b rping -s -a 10.0.0.2 -C 1000000 > "$scratch/server" 2>&1 &
+	become b rping -s -a 10.0.0.2 -C 1000000 > "$scratch/server" 2>&1 &
 	server=$!
 	sleep 0.5
-	in_host a rping -c -a 10.0.0.2 -C 1000000 > "$scratch/client" 2>&1 &
+	become a rping -c -a 10.0.0.2 -C 1000000 > "$scratch/client" 2>&1 &
 	client=$!
 	sleep 1
 	kill -0 "$client" "$server"
@@ -407,7 +407,7 @@ racing_deletes()
 }
 
 scratch=$(mktemp -d)
-at_exit 'rm -rf "$scratch"'
+at_exit "rm -rf '$scratch'"
 
 check "rdma link add loads the module" autoload
 check "veth" veth

@@ -30,11 +30,11 @@ rping_many_clients()
 {
 	local pids=() server n
 
-	in_host b rping -s -P -a 10.0.0.2 -p 7180 > /dev/null 2>&1 &
+	become b rping -s -P -a 10.0.0.2 -p 7180 > /dev/null 2>&1 &
 	server=$!
-	listening b 7180 "$server"
+	listening 7180 "$server"
 	for n in {1..8}; do
-		in_host a timeout 60 rping -c -a 10.0.0.2 -p 7180 -C 20 -S 3000 -V > /dev/null 2>&1 &
+		become a timeout 60 rping -c -a 10.0.0.2 -p 7180 -C 20 -S 3000 -V > /dev/null 2>&1 &
 		pids+=($!)
 	done
 	for n in "${pids[@]}"; do
@@ -70,9 +70,9 @@ copy()
 	local file=/tmp/rcopy.$$ pid
 
 	head -c 5000001 /dev/urandom > "$file"
-	in_host b rcopy -p 7500 > /dev/null 2>&1 &
+	become b rcopy -p 7500 > /dev/null 2>&1 &
 	pid=$!
-	listening b 7500 "$pid" || skip "rcopy does not listen here"
+	listening 7500 "$pid" || skip "rcopy does not listen here"
 	in_host a timeout 60 rcopy "$file" 10.0.0.2 -p 7500 || { kill "$pid"; return 1; }
 	kill "$pid" 2> /dev/null || :
 	rm -f "$file"
@@ -89,9 +89,9 @@ devinfo()
 
 type=${ZIW_TYPE:-ziw}
 output=$(mktemp)
-at_exit 'rm -f "$output"'
+at_exit "rm -f '$output'"
 at_exit topology_down
-topology_up
+topology_up ""
 
 check "ibv_devinfo, ibv_devices, rdma" devinfo
 check "rping" rping_sizes

@@ -13,6 +13,15 @@ on_host()
 	fi
 }
 
+# become HOST COMMAND...: to be run with "&", so that the process is the command's own.
+become()
+{
+	if [[ $1 ]]; then
+		exec nsenter --net="/run/netns/$1" -- "${@:2}"
+	fi
+	exec "${@:2}"
+}
+
 # reach HOST ADDRESS: wait until it answers; also makes it a known neighbour, without which a first
 # rdma_resolve_addr waits out its time.
 reach()
@@ -41,18 +50,17 @@ ends()
 	return 1
 }
 
-# listening HOST PORT PID: some RDMA id of process PID listens on it.
+# listening PORT PID: some RDMA id listens on it, while process PID lives.
 listening()
 {
 	local try
 
 	for try in {1..200}; do
-		! rdma resource show cm_id 2> /dev/null | grep -q "state LISTEN.*pid $3 \|pid $3 .*state LISTEN\|state LISTEN.*:$2" ||
-			return 0
-		kill -0 "$3" 2> /dev/null || return 1
+		! rdma resource show cm_id | grep 'state LISTEN' | grep -q ":$1 " || return 0
+		kill -0 "$2" 2> /dev/null || return 1
 		sleep 0.05
 	done
-	echo "nobody listens on port $2 after $try tries" >&2
+	echo "nobody listens on port $1 after $try tries" >&2
 	return 1
 }
 
@@ -70,9 +78,9 @@ between()
 	done
 	shift
 	log=$(mktemp)
-	on_host "$server_host" timeout "$limit" "${server[@]}" > "$log" 2>&1 &
+	become "$server_host" timeout "$limit" "${server[@]}" > "$log" 2>&1 &
 	pid=$!
-	listening "$server_host" "$port" "$pid" || rc=$?
+	listening "$port" "$pid" || rc=$?
 	if ((rc == 0)); then
 		on_host "$client_host" timeout "$limit" "$@" 2>&1 || rc=$?
 		((rc == 0)) || echo "client: '$*' on host '$client_host' ended with $rc"
@@ -95,8 +103,8 @@ between()
 # rping_between CLIENT-HOST SERVER-HOST SERVER-ADDRESS OPTION...
 rping_between()
 {
-	local client=$1 server=$2 address=$3
+	local from=$1 to=$2 address=$3
 
 	shift 3
-	between "$server" "$client" 7174 rping -s -a "$address" -V "$@" -- rping -c -a "$address" -V "$@"
+	between "$to" "$from" 7174 rping -s -a "$address" -V "$@" -- rping -c -a "$address" -V "$@"
 }

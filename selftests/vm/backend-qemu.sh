@@ -22,7 +22,7 @@ backend_command()
 	local nine=security_model=none,multidevs=remap
 
 	command=(setpriv --pdeathsig KILL qemu-system-x86_64 -nodefaults -no-reboot -display none -monitor none
-		-machine q35 -smp "$cpus" -m "$mem")
+		-machine q35 -smp "$cpus" -m "${mem:-4G}")
 	if [[ $icount ]]; then
 		# Guest time is instructions executed, 1 ns each; without the two flags a whole memcpy is one.
 		accel=tcg,thread=single cpu=max,-erms,-fsrm

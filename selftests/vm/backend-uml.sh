@@ -31,10 +31,13 @@ inside_root()
 		shift
 	done
 	shift
+	# The machine's memory is a file in the first of these, or else in /dev/shm, which is faster.
+	unset TMPDIR TMP TEMP
 	mount -t proc proc "$root/proc"
 	mount --rbind /dev "$root/dev"
 	mount -t tmpfs tmp "$root/tmp"
-	exec chroot "$root" "$@"
+	# Not exec: as process 1 of its namespace the kernel could not abort when it panics.
+	chroot "$root" "$@" || exit
 }
 
 backend_command()
@@ -46,12 +49,24 @@ backend_command()
 	command=(setpriv --pdeathsig KILL unshare --mount --propagation private --pid --fork --kill-child
 		bash -euc "$(declare -f inside_root); inside_root \"\$@\"" -
 		"$root" "$vm/serial" "${shares[@]}" --
-		"/run/out/$kernel" "mem=$mem" "initrd=/run/out/initramfs/${initramfs##*/}" ziw.shares=/run
+		"/run/out/$kernel" "mem=${mem:-2G}" "initrd=/run/out/initramfs/${initramfs##*/}" ziw.shares=/run
 		uml_dir=/tmp umid=ziw
 		"con0=$input,fd:1" con=null ssl=null "ssl0=null,fd:3" console=ttyS0 loglevel=4 quiet)
 }
 
+# What the kernel's own start-up, before any module, allocated and lost sight of is UML's: its console
+# set-up does.
 backend_known_faults()
 {
-	cat
+	awk '
+	/^unreferenced object / {object = $0; next}
+	object {
+		own = /^  comm "swapper", pid 1,/
+		if (!own)
+			print object
+		object = ""
+	}
+	/^[^ ]/ {own = 0}
+	!own
+	'
 }
