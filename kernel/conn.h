@@ -254,6 +254,17 @@ struct ziw_conn {
 	struct ziw_rx		rx ____cacheline_aligned_in_smp;
 };
 
+/* The slots are a power of two, so that the indices may wrap. */
+static inline struct ziw_irq_entry *ziw_irq_slot(struct ziw_conn *conn, u32 index)
+{
+	return &conn->irq[index & (roundup_pow_of_two(conn->ird) - 1)];
+}
+
+static inline struct ziw_orq_entry *ziw_orq_slot(struct ziw_conn *conn, u32 index)
+{
+	return &conn->orq[index & (roundup_pow_of_two(conn->ord) - 1)];
+}
+
 /* conn.c */
 struct ziw_conn *ziw_conn_alloc(struct ziw_dev *dev, struct socket *sock,
 				bool initiator);

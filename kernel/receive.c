@@ -249,7 +249,7 @@ static void rx_read_response(struct rx_fpdu *fpdu)
 		rx_fault(fpdu, TERM_RDMAP_OP_OPCODE, NULL);
 		return;
 	}
-	entry = &conn->orq[conn->orq_tail & (roundup_pow_of_two(conn->ord) - 1)];
+	entry = ziw_orq_slot(conn, conn->orq_tail);
 	if (!rx->read_loaded)
 		load_read_sink(conn, entry);
 	if (fpdu->hdr.stag != entry->stag) {
@@ -307,7 +307,7 @@ static void rx_read_request(struct rx_fpdu *fpdu)
 			return;
 		}
 	}
-	entry = &conn->irq[conn->irq_head & (roundup_pow_of_two(conn->ird) - 1)];
+	entry = ziw_irq_slot(conn, conn->irq_head);
 	entry->req = req;
 	entry->msn = fpdu->hdr.msn;
 	conn->irq_head++;

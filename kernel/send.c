@@ -137,7 +137,7 @@ static u16 term_of_read_error(enum ziw_mr_error err)
 
 static void tx_fail_response(struct ziw_conn *conn, enum ziw_mr_error err)
 {
-	struct ziw_irq_entry *entry = &conn->irq[conn->irq_tail & (roundup_pow_of_two(conn->ird) - 1)];
+	struct ziw_irq_entry *entry = ziw_irq_slot(conn, conn->irq_tail);
 	const struct ziw_ddp_hdr hdr = {
 		.last	= true,
 		.opcode	= RDMAP_READ_REQ,
@@ -189,7 +189,7 @@ static int tx_add_region(struct ziw_fpdu *fpdu, const struct ziw_mr *mr, u64 add
 
 static enum tx_result tx_build_response(struct ziw_conn *conn)
 {
-	struct ziw_read_req *req = &conn->irq[conn->irq_tail & (roundup_pow_of_two(conn->ird) - 1)].req;
+	struct ziw_read_req *req = &ziw_irq_slot(conn, conn->irq_tail)->req;
 	struct ziw_tx *tx = &conn->tx;
 	u32 left = req->size - tx->resp_sent;
 	u32 n = min(left, tx_max_payload(conn, true));
@@ -539,7 +539,7 @@ static enum tx_result tx_add_read_request(struct ziw_conn *conn, u32 msn, u32 si
 
 static void orq_add(struct ziw_conn *conn, u32 msn, u32 size, u32 sq_index, bool rtr)
 {
-	struct ziw_orq_entry *entry = &conn->orq[conn->orq_head & (roundup_pow_of_two(conn->ord) - 1)];
+	struct ziw_orq_entry *entry = ziw_orq_slot(conn, conn->orq_head);
 
 	entry->sq_index = sq_index;
 	entry->rtr = rtr;

@@ -30,7 +30,8 @@ std::optional<CmEvent> next_event(rdma_event_channel *channel, verbs::millisecon
 	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		copy.request.reset(event->id);
 	/* Resolution events carry none, and leave the union as it was. */
-	if (event->event != RDMA_CM_EVENT_ADDR_RESOLVED && event->event != RDMA_CM_EVENT_ROUTE_RESOLVED) {
+	if (event->event != RDMA_CM_EVENT_ADDR_RESOLVED &&
+	    event->event != RDMA_CM_EVENT_ROUTE_RESOLVED) {
 		auto &conn = event->param.conn;
 		auto *data = static_cast<const uint8_t *>(conn.private_data);
 		if (data)
@@ -50,8 +51,8 @@ CmEvent expect_event(rdma_event_channel *channel, rdma_cm_event_type type,
 	if (!event)
 		throw verbs::Timeout(rdma_event_str(type));
 	if (event->type != type)
-		throw std::runtime_error("expected " + std::string(rdma_event_str(type)) + ", got " +
-					 event->text());
+		throw std::runtime_error("expected " + std::string(rdma_event_str(type)) +
+					 ", got " + event->text());
 	return std::move(*event);
 }
 
@@ -123,7 +124,8 @@ Endpoint::Endpoint(Host &host, verbs::CmChannel channel, verbs::CmId id, const Q
 	attr.cap.max_send_sge = config.send_sge ? config.send_sge : host.max_sge();
 	attr.cap.max_recv_sge = config.srq ? 0 : config.recv_sge ? config.recv_sge : host.max_sge();
 	attr.cap.max_inline_data = config.max_inline;
-	check(rdma_create_qp(id_.get(), config.pd ? config.pd : host.pd(), &attr), "rdma_create_qp");
+	check(rdma_create_qp(id_.get(), config.pd ? config.pd : host.pd(), &attr),
+	      "rdma_create_qp");
 	qp_.reset(id_.get());
 	max_inline_ = attr.cap.max_inline_data;
 	host_.discard_async_events(qp());
@@ -191,8 +193,8 @@ std::vector<ibv_wc> wait_cq(ibv_cq *cq, std::size_t count, verbs::milliseconds t
 		return true;
 	});
 	if (!done)
-		throw verbs::Timeout("got " + std::to_string(have) + " of " + std::to_string(count) +
-				     " completions");
+		throw verbs::Timeout("got " + std::to_string(have) + " of " +
+				     std::to_string(count) + " completions");
 	return all;
 }
 
@@ -253,7 +255,8 @@ std::unique_ptr<Endpoint> Listener::endpoint(CmEvent request, const QpConfig &co
 	auto channel = host_.make_channel();
 
 	check(rdma_migrate_id(request.request.get(), channel.get()), "rdma_migrate_id");
-	return std::make_unique<Endpoint>(host_, std::move(channel), std::move(request.request), config);
+	return std::make_unique<Endpoint>(host_, std::move(channel), std::move(request.request),
+					  config);
 }
 
 std::unique_ptr<Endpoint> resolve(Host &host, Address peer, const QpConfig &config)

@@ -33,9 +33,10 @@ unsigned rounds(unsigned normal);
 /* Expect a successful completion of this work request. */
 #define EXPECT_COMPLETED(wc, id, operation)                                                        \
 	do {                                                                                       \
-		const ibv_wc wc_ = (wc);                                                               \
-		EXPECT_EQ(wc_.status, IBV_WC_SUCCESS) << ibv_wc_status_str(wc_.status)             \
-						      << ", vendor_err " << std::hex << wc_.vendor_err; \
+		const ibv_wc wc_ = (wc);                                                           \
+		EXPECT_EQ(wc_.status, IBV_WC_SUCCESS)                                              \
+			<< ibv_wc_status_str(wc_.status) << ", vendor_err " << std::hex            \
+			<< wc_.vendor_err;                                                         \
 		EXPECT_EQ(wc_.wr_id, static_cast<uint64_t>(id));                                   \
 		EXPECT_EQ(wc_.opcode, operation);                                                  \
 	} while (0)

@@ -112,8 +112,9 @@ Host::Host(const std::string &description) : type_(driver_type())
 	check(ibv_query_device(context(), &attributes_), "ibv_query_device");
 	pd_.reset(check(ibv_alloc_pd(context()), "ibv_alloc_pd"));
 	scratch_ = verbs::Pages(4096);
-	scratch_mr_.reset(check(ibv_reg_mr(pd(), scratch_.data(), scratch_.size(), IBV_ACCESS_LOCAL_WRITE),
-				"ibv_reg_mr"));
+	scratch_mr_.reset(
+		check(ibv_reg_mr(pd(), scratch_.data(), scratch_.size(), IBV_ACCESS_LOCAL_WRITE),
+		      "ibv_reg_mr"));
 	verbs::set_nonblocking(context()->async_fd);
 	discard_async_events();
 }

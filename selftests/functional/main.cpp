@@ -52,7 +52,8 @@ void out_of_time(int)
 class Tap : public testing::EmptyTestEventListener {
 	void OnTestIterationStart(const testing::UnitTest &unit, int) override
 	{
-		std::cout << "1.." << unit.test_to_run_count() << "\n# seed " << run_seed() << std::endl;
+		std::cout << "1.." << unit.test_to_run_count() << "\n# seed " << run_seed()
+			  << std::endl;
 	}
 
 	void OnTestStart(const testing::TestInfo &) override
@@ -69,7 +70,8 @@ class Tap : public testing::EmptyTestEventListener {
 			text_ << part.file_name() << ":" << part.line_number() << ": ";
 		text_ << part.message() << "\n";
 		if (part.skipped())
-			reason_ = std::string(part.message()).substr(0, std::string(part.message()).find('\n'));
+			reason_ = std::string(part.message())
+					  .substr(0, std::string(part.message()).find('\n'));
 	}
 
 	void OnTestEnd(const testing::TestInfo &test) override
@@ -88,8 +90,9 @@ class Tap : public testing::EmptyTestEventListener {
 		while (result.Failed() && std::getline(text_, line))
 			std::cout << "# " << line << "\n";
 		if (result.Failed())
-			std::cout << "# repeat with ZIW_SEED=" << run_seed() << " --gtest_filter="
-				  << test.test_suite_name() << "." << test.name() << "\n";
+			std::cout << "# repeat with ZIW_SEED=" << run_seed()
+				  << " --gtest_filter=" << test.test_suite_name() << "."
+				  << test.name() << "\n";
 		std::cout << std::flush;
 	}
 
@@ -125,7 +128,8 @@ Family default_family()
 
 unsigned rounds(unsigned normal)
 {
-	return std::max(1u, normal * static_cast<unsigned>(std::stoul(env("ZIW_SCALE", "100"))) / 100);
+	return std::max(1u,
+			normal * static_cast<unsigned>(std::stoul(env("ZIW_SCALE", "100"))) / 100);
 }
 
 int main(int argc, char **argv)

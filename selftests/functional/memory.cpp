@@ -17,8 +17,7 @@ uint64_t word(uint64_t seed, uint64_t index)
 	return z ^ (z >> 27);
 }
 
-template <class Use>
-void each_word(std::size_t length, uint64_t seed, uint64_t start, Use &&use)
+template <class Use> void each_word(std::size_t length, uint64_t seed, uint64_t start, Use &&use)
 {
 	for (std::size_t done = 0; done < length;) {
 		uint64_t at = start + done, value = word(seed, at / 8);
@@ -54,10 +53,11 @@ uint64_t run_seed()
 
 void fill_pattern(unsigned char *data, std::size_t length, uint64_t seed, uint64_t start)
 {
-	each_word(length, seed, start, [&](std::size_t offset, const unsigned char *bytes, std::size_t n) {
-		std::memcpy(data + offset, bytes, n);
-		return true;
-	});
+	each_word(length, seed, start,
+		  [&](std::size_t offset, const unsigned char *bytes, std::size_t n) {
+			  std::memcpy(data + offset, bytes, n);
+			  return true;
+		  });
 }
 
 std::string differs_from_pattern(const unsigned char *data, std::size_t length, uint64_t seed,
@@ -65,13 +65,14 @@ std::string differs_from_pattern(const unsigned char *data, std::size_t length, 
 {
 	std::string found;
 
-	each_word(length, seed, start, [&](std::size_t offset, const unsigned char *bytes, std::size_t n) {
-		if (!std::memcmp(data + offset, bytes, n))
-			return true;
-		found = differs(data + offset, bytes, n) + " (of 8 from " + std::to_string(offset) +
-			" of " + std::to_string(length) + ")";
-		return false;
-	});
+	each_word(length, seed, start,
+		  [&](std::size_t offset, const unsigned char *bytes, std::size_t n) {
+			  if (!std::memcmp(data + offset, bytes, n))
+				  return true;
+			  found = differs(data + offset, bytes, n) + " (of 8 from " +
+				  std::to_string(offset) + " of " + std::to_string(length) + ")";
+			  return false;
+		  });
 	return found;
 }
 
@@ -79,11 +80,13 @@ std::string differs(const unsigned char *data, const unsigned char *expected, st
 {
 	if (!length || !std::memcmp(data, expected, length))
 		return "";
-	auto at = static_cast<std::size_t>(std::mismatch(data, data + length, expected).first - data);
+	auto at =
+		static_cast<std::size_t>(std::mismatch(data, data + length, expected).first - data);
 	std::size_t count = 0;
 	for (std::size_t i = at; i < length; i++)
 		count += data[i] != expected[i];
-	return difference(at, data[at], expected[at]) + ", " + std::to_string(count) + " bytes in all";
+	return difference(at, data[at], expected[at]) + ", " + std::to_string(count) +
+	       " bytes in all";
 }
 
 std::vector<Piece> split(Random &random, std::size_t size, unsigned count, std::size_t max_gap)
@@ -111,7 +114,8 @@ std::size_t extent(const std::vector<Piece> &pieces)
 }
 
 Region::Region(ibv_pd *pd, std::size_t size, int access, std::size_t skew, int map_flags)
-	: pages_((skew + size + 3 * page - 1) / page * page, map_flags), lead_(page + skew), size_(size)
+	: pages_((skew + size + 3 * page - 1) / page * page, map_flags), lead_(page + skew),
+	  size_(size)
 {
 	std::memset(pages_.data(), canary, pages_.size());
 	mr_.reset(verbs::check(ibv_reg_mr(pd, data(), size_, access), "ibv_reg_mr"));
@@ -139,7 +143,8 @@ std::string Region::harmed() const
 	if (auto *at = std::find_if(begin, data(), bad); at != data())
 		return "a byte " + std::to_string(data() - at) + " before the region was written";
 	if (auto *at = std::find_if(data() + size_, end, bad); at != end)
-		return "a byte " + std::to_string(at - data() - size_) + " after the region was written";
+		return "a byte " + std::to_string(at - data() - size_) +
+		       " after the region was written";
 	return "";
 }
 

@@ -30,15 +30,18 @@ struct Piece {
  * size bytes as `count` pieces in ascending order, with gaps of random width between them; some
  * pieces may be empty.
  */
-std::vector<Piece> split(Random &random, std::size_t size, unsigned count, std::size_t max_gap = 100);
+std::vector<Piece> split(Random &random, std::size_t size, unsigned count,
+			 std::size_t max_gap = 100);
 std::size_t extent(const std::vector<Piece> &pieces);
 
 class Region {
 public:
-	static constexpr int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	static constexpr int all =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 	/* size bytes, `skew` bytes after a page's begin; throws if they cannot be registered. */
-	Region(ibv_pd *pd, std::size_t size, int access = all, std::size_t skew = 0, int map_flags = 0);
+	Region(ibv_pd *pd, std::size_t size, int access = all, std::size_t skew = 0,
+	       int map_flags = 0);
 
 	unsigned char *data() const { return pages_.data() + lead_; }
 	std::size_t size() const { return size_; }

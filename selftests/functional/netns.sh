@@ -152,7 +152,7 @@ deleted_by_the_dozen()
 		sleep 0.5
 		ip netns delete a
 		ip netns delete b
-		kill $(jobs -p) 2> /dev/null || :
+		jobs -p | xargs -r kill 2> /dev/null || :
 		wait || :
 		for _ in {1..100}; do
 			rdma link show | grep -q ziw || break

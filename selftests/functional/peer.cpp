@@ -115,10 +115,11 @@ try {
 	auto length = std::min<std::size_t>(there.length, region.size());
 	auto post = [&](uint64_t i) {
 		std::vector<ibv_sge> sges{region.sge(0, length)};
-		verbs::check(end->post(role == "write"	? write_work(i, sges, there.address, there.rkey)
-				       : role == "read" ? read_work(i, sges, there.address, there.rkey)
-							: send_work(i, sges)),
-			     "post_send");
+		verbs::check(
+			end->post(role == "write"  ? write_work(i, sges, there.address, there.rkey)
+				  : role == "read" ? read_work(i, sges, there.address, there.rkey)
+						   : send_work(i, sges)),
+			"post_send");
 	};
 	for (uint64_t i = 0; i < window; i++)
 		post(i);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* A process of its own that connects to this one and keeps the connection busy until it is killed. */
+/* A process of its own that connects to this one and keeps the connection busy until it is killed.
+ */
 #pragma once
 
 #include <sys/types.h>

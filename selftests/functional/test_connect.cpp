@@ -37,7 +37,8 @@ protected:
 	}
 };
 
-class FamilyTest : public ConnectTest, public testing::WithParamInterface<std::tuple<Family, bool>> {};
+class FamilyTest : public ConnectTest,
+		   public testing::WithParamInterface<std::tuple<Family, bool>> {};
 
 TEST_P(FamilyTest, Connects)
 {
@@ -68,11 +69,13 @@ std::string family_name(const testing::TestParamInfo<std::tuple<Family, bool>> &
 {
 	static const char *names[] = {"Ipv4", "Ipv6", "LinkLocal"};
 
-	return std::string(names[int(std::get<0>(info.param))]) + (std::get<1>(info.param) ? "Wildcard" : "Specific");
+	return std::string(names[int(std::get<0>(info.param))]) +
+	       (std::get<1>(info.param) ? "Wildcard" : "Specific");
 }
 
 INSTANTIATE_TEST_SUITE_P(Connect, FamilyTest,
-			 testing::Combine(testing::Values(Family::ipv4, Family::ipv6, Family::link_local),
+			 testing::Combine(testing::Values(Family::ipv4, Family::ipv6,
+							  Family::link_local),
 					  testing::Bool()),
 			 family_name);
 
@@ -118,7 +121,8 @@ TEST_P(PrivateData, WithAReject)
 
 	start_connect(*end);
 	auto event = listener.request();
-	verbs::check(rdma_reject(event.request.get(), reason.data(), static_cast<uint8_t>(reason.size())),
+	verbs::check(rdma_reject(event.request.get(), reason.data(),
+				 static_cast<uint8_t>(reason.size())),
 		     "rdma_reject");
 	auto rejected = end->event(RDMA_CM_EVENT_REJECTED);
 	EXPECT_EQ(rejected.private_data, reason);
@@ -127,8 +131,9 @@ TEST_P(PrivateData, WithAReject)
 }
 
 /* What Linux's CM carries is 255 bytes at most. */
-INSTANTIATE_TEST_SUITE_P(Connect, PrivateData, testing::Values(std::size_t(0), std::size_t(1), std::size_t(56),
-								std::size_t(196), std::size_t(251), std::size_t(255)),
+INSTANTIATE_TEST_SUITE_P(Connect, PrivateData,
+			 testing::Values(std::size_t(0), std::size_t(1), std::size_t(56),
+					 std::size_t(196), std::size_t(251), std::size_t(255)),
 			 testing::PrintToStringParamName());
 
 TEST_F(ConnectTest, ReadDepthsAreAgreed)
@@ -163,7 +168,8 @@ TEST_F(ConnectTest, NobodyListens)
 		start_connect(*end);
 		auto event = next_event(end->channel(), quickly);
 		ASSERT_TRUE(event) << "no event";
-		EXPECT_TRUE(event->type == RDMA_CM_EVENT_REJECTED || event->type == RDMA_CM_EVENT_UNREACHABLE ||
+		EXPECT_TRUE(event->type == RDMA_CM_EVENT_REJECTED ||
+			    event->type == RDMA_CM_EVENT_UNREACHABLE ||
 			    event->type == RDMA_CM_EVENT_CONNECT_ERROR)
 			<< event->text();
 		EXPECT_EQ(event->status, -ECONNREFUSED) << event->text();
@@ -180,7 +186,8 @@ TEST_F(ConnectTest, NoSuchHost)
 	/* The neighbour does not answer: address resolution says so. */
 	reinterpret_cast<sockaddr_in *>(address.get())->sin_addr.s_addr ^= htonl(0x40);
 	address.set_port(1234);
-	verbs::check(rdma_resolve_addr(id.get(), nullptr, address.get(), 2000), "rdma_resolve_addr");
+	verbs::check(rdma_resolve_addr(id.get(), nullptr, address.get(), 2000),
+		     "rdma_resolve_addr");
 	auto event = next_event(channel.get(), soon);
 	ASSERT_TRUE(event);
 	EXPECT_EQ(event->type, RDMA_CM_EVENT_ADDR_ERROR) << event->text();
@@ -215,7 +222,8 @@ TEST_F(ConnectTest, RequestNeverAnswered)
 	}
 	auto event = next_event(end->channel(), soon);
 	ASSERT_TRUE(event);
-	EXPECT_TRUE(event->type == RDMA_CM_EVENT_REJECTED || event->type == RDMA_CM_EVENT_CONNECT_ERROR)
+	EXPECT_TRUE(event->type == RDMA_CM_EVENT_REJECTED ||
+		    event->type == RDMA_CM_EVENT_CONNECT_ERROR)
 		<< event->text();
 }
 
@@ -286,7 +294,8 @@ TEST_F(ConnectTest, Backlog)
 		ends.push_back(resolve(a, listener.address()));
 		start_connect(*ends.back());
 	}
-	/* While nobody reads the events, no more than the backlog (and one, as in TCP) are let in. */
+	/* While nobody reads the events, no more than the backlog (and one, as in TCP) are let in.
+	 */
 	std::this_thread::sleep_for(verbs::milliseconds(1000));
 	unsigned requests = 0;
 	while (auto event = next_event(listener.channel(), moment)) {
@@ -316,7 +325,8 @@ TEST_F(ConnectTest, Backlog)
 		}
 		return established + refused == count;
 	});
-	EXPECT_EQ(established + refused, count) << established << " established, " << refused << " refused";
+	EXPECT_EQ(established + refused, count)
+		<< established << " established, " << refused << " refused";
 	EXPECT_GE(established, requests);
 }
 
@@ -354,10 +364,12 @@ TEST_F(ConnectTest, TypeOfService)
 
 	if (!a.is_ziw())
 		GTEST_SKIP() << "only asked of ziw";
-	verbs::check(rdma_set_option(end->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)),
-		     "rdma_set_option");
+	verbs::check(
+		rdma_set_option(end->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)),
+		"rdma_set_option");
 	/* A packet with this TOS is counted by a filter on its way out. */
-	a.shell("nft add table inet ziwtest && nft 'add chain inet ziwtest out { type filter hook output "
+	a.shell("nft add table inet ziwtest && nft 'add chain inet ziwtest out { type filter hook "
+		"output "
 		"priority 0; }' && nft add rule inet ziwtest out ip dscp 26 counter");
 	start_connect(*end);
 	auto other = listener.endpoint(listener.request());
@@ -391,7 +403,8 @@ protected:
 	{
 		auto event = next_event(end->channel(), timeout);
 		ASSERT_TRUE(event) << "no event";
-		EXPECT_TRUE(event->type == RDMA_CM_EVENT_CONNECT_ERROR || event->type == RDMA_CM_EVENT_UNREACHABLE ||
+		EXPECT_TRUE(event->type == RDMA_CM_EVENT_CONNECT_ERROR ||
+			    event->type == RDMA_CM_EVENT_UNREACHABLE ||
 			    event->type == RDMA_CM_EVENT_REJECTED)
 			<< event->text();
 		EXPECT_NE(event->status, 0);
@@ -442,22 +455,26 @@ TEST_F(StrangerTest, RequestFrameIsWellFormed)
 		EXPECT_EQ(ird & 0x3fff, 4u);
 		EXPECT_EQ(ord & 0x3fff, 9u);
 		if (ird & MpaFrame::peer_to_peer) {
-			EXPECT_TRUE(ird & MpaFrame::rtr_send || ord & (MpaFrame::rtr_write | MpaFrame::rtr_read));
+			EXPECT_TRUE(ird & MpaFrame::rtr_send ||
+				    ord & (MpaFrame::rtr_write | MpaFrame::rtr_read));
 		} else {
-			EXPECT_FALSE(ird & MpaFrame::rtr_send || ord & (MpaFrame::rtr_write | MpaFrame::rtr_read));
+			EXPECT_FALSE(ird & MpaFrame::rtr_send ||
+				     ord & (MpaFrame::rtr_write | MpaFrame::rtr_read));
 		}
 		skip = 4;
 	} else {
 		EXPECT_EQ(request->revision, 1);
 	}
-	EXPECT_EQ(Bytes(request->private_data.begin() + static_cast<long>(skip), request->private_data.end()),
+	EXPECT_EQ(Bytes(request->private_data.begin() + static_cast<long>(skip),
+			request->private_data.end()),
 		  parameters.private_data);
 	/* Nothing more before the reply. */
 	EXPECT_FALSE(wire.receive(1, moment));
 	auto reply = accepting(*request);
 	put32(reply.private_data, 0x01020304);
 	if (skip)
-		std::copy(request->private_data.begin(), request->private_data.begin() + 4, reply.private_data.begin());
+		std::copy(request->private_data.begin(), request->private_data.begin() + 4,
+			  reply.private_data.begin());
 	wire.trickle(reply.encode());
 	EXPECT_EQ(end->event(RDMA_CM_EVENT_ESTABLISHED).private_data, Bytes({1, 2, 3, 4}));
 	EXPECT_EQ(end->state(), IBV_QPS_RTS);
@@ -514,7 +531,8 @@ TEST_F(StrangerTest, AnswersWithAReject)
 	EXPECT_EQ(event.status, -ECONNREFUSED);
 }
 
-/* RFC 6581, 10: a peer of revision 1 closes on an enhanced request; it is asked again, unenhanced. */
+/* RFC 6581, 10: a peer of revision 1 closes on an enhanced request; it is asked again, unenhanced.
+ */
 class OldPeer : public StrangerTest, public testing::WithParamInterface<bool> {};
 
 TEST_P(OldPeer, IsAskedInRevisionOne)
@@ -600,7 +618,8 @@ TEST_F(StrangerTest, ClosesRightAfterTheReply)
 	ASSERT_TRUE(request);
 	auto reply = accepting(*request);
 	if (reply.private_data.size() >= 4)
-		std::copy(request->private_data.begin(), request->private_data.begin() + 4, reply.private_data.begin());
+		std::copy(request->private_data.begin(), request->private_data.begin() + 4,
+			  reply.private_data.begin());
 	wire.send(reply.encode());
 	wire.reset();
 	auto event = next_event(end->channel(), soon);
@@ -766,8 +785,12 @@ TEST_P(Rtr, IsAccepted)
 
 	frame.revision = 2;
 	frame.flags |= MpaFrame::enhanced;
-	put16(frame.private_data, MpaFrame::peer_to_peer | (kind == 0 ? MpaFrame::rtr_send : 0) | 4);
-	put16(frame.private_data, (kind == 1 ? MpaFrame::rtr_write : kind == 2 ? MpaFrame::rtr_read : 0) | 4);
+	put16(frame.private_data,
+	      MpaFrame::peer_to_peer | (kind == 0 ? MpaFrame::rtr_send : 0) | 4);
+	put16(frame.private_data, (kind == 1   ? MpaFrame::rtr_write
+				   : kind == 2 ? MpaFrame::rtr_read
+					       : 0) |
+					  4);
 	put16(frame.private_data, 0xcafe);
 	wire.send(frame.encode());
 	auto request = listener.request();
@@ -782,7 +805,7 @@ TEST_P(Rtr, IsAccepted)
 	ASSERT_GE(reply->private_data.size(), 4u);
 	auto ird = get16(reply->private_data, 0), ord = get16(reply->private_data, 2);
 	EXPECT_TRUE(ird & MpaFrame::peer_to_peer);
-	EXPECT_TRUE(kind == 0 ? ird & MpaFrame::rtr_send
+	EXPECT_TRUE(kind == 0   ? ird & MpaFrame::rtr_send
 		    : kind == 1 ? ord & MpaFrame::rtr_write
 				: ord & MpaFrame::rtr_read)
 		<< "does not offer what was asked for";
@@ -798,7 +821,8 @@ TEST_P(Rtr, IsAccepted)
 		EXPECT_EQ(answer->payload.size(), 0u);
 		EXPECT_TRUE(answer->last);
 	}
-	/* The RTR consumed no receive: now the responder may speak, and the next Send is the first. */
+	/* The RTR consumed no receive: now the responder may speak, and the next Send is the first.
+	 */
 	ASSERT_EQ(end->post(send_work(2, {})), 0);
 	auto spoken = wire.receive_segment();
 	ASSERT_TRUE(spoken);

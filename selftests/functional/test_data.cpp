@@ -15,8 +15,12 @@ struct OpName {
 };
 
 constexpr OpName op_names[] = {
-	{Op::send, "Send"},		{Op::send_inline, "SendInline"}, {Op::send_solicited, "SendSolicited"},
-	{Op::write, "Write"},		{Op::write_inline, "WriteInline"}, {Op::read, "Read"},
+	{Op::send, "Send"},
+	{Op::send_inline, "SendInline"},
+	{Op::send_solicited, "SendSolicited"},
+	{Op::write, "Write"},
+	{Op::write_inline, "WriteInline"},
+	{Op::read, "Read"},
 };
 
 const char *name_of(Op op)
@@ -52,11 +56,12 @@ struct Layout {
 		auto list = [](const std::vector<Piece> &pieces) {
 			std::string s;
 			for (auto &p : pieces)
-				s += " " + std::to_string(p.offset) + "+" + std::to_string(p.length);
+				s += " " + std::to_string(p.offset) + "+" +
+				     std::to_string(p.length);
 			return s;
 		};
-		return "local (skew " + std::to_string(local_skew) + ")" + list(local) + ", remote (skew " +
-		       std::to_string(remote_skew) + ")" + list(remote);
+		return "local (skew " + std::to_string(local_skew) + ")" + list(local) +
+		       ", remote (skew " + std::to_string(remote_skew) + ")" + list(remote);
 	}
 };
 
@@ -70,14 +75,15 @@ protected:
 	}
 
 	/* The data's bytes from where `from` lies to where `to` lies; all else keeps its canary. */
-	static std::string compare(const Region &from, const std::vector<Piece> &source, const Region &to,
-				   const std::vector<Piece> &sink)
+	static std::string compare(const Region &from, const std::vector<Piece> &source,
+				   const Region &to, const std::vector<Piece> &sink)
 	{
 		std::vector<unsigned char> data, expected(to.size(), 0xc5);
 		std::size_t at = 0;
 
 		for (auto &p : source)
-			data.insert(data.end(), from.data() + p.offset, from.data() + p.offset + p.length);
+			data.insert(data.end(), from.data() + p.offset,
+				    from.data() + p.offset + p.length);
 		for (auto &p : sink) {
 			auto n = std::min<std::size_t>(p.length, data.size() - at);
 			if (n)
@@ -94,12 +100,12 @@ protected:
 	/* One message of `op` posted at `from`. */
 	void transfer(Op op, Endpoint &from, Endpoint &to, const Layout &layout)
 	{
-		SCOPED_TRACE(std::string(name_of(op)) + (&from == pair.a.get() ? " by a, " : " by b, ") +
-			     layout.text());
-		Region local(from.host().pd(), std::max<std::size_t>(extent(layout.local), 1), Region::all,
-			     layout.local_skew);
-		Region remote(to.host().pd(), std::max<std::size_t>(extent(layout.remote), 1), Region::all,
-			      layout.remote_skew);
+		SCOPED_TRACE(std::string(name_of(op)) +
+			     (&from == pair.a.get() ? " by a, " : " by b, ") + layout.text());
+		Region local(from.host().pd(), std::max<std::size_t>(extent(layout.local), 1),
+			     Region::all, layout.local_skew);
+		Region remote(to.host().pd(), std::max<std::size_t>(extent(layout.remote), 1),
+			      Region::all, layout.remote_skew);
 		auto &source = op == Op::read ? remote : local;
 		uint64_t id = random();
 		std::size_t size = 0;
@@ -113,7 +119,8 @@ protected:
 			work = send_work(id, sges);
 			ASSERT_EQ(to.post_recv(id + 1, remote.sges(layout.remote)), 0);
 		} else {
-			auto address = remote.address(layout.remote.empty() ? 0 : layout.remote[0].offset);
+			auto address =
+				remote.address(layout.remote.empty() ? 0 : layout.remote[0].offset);
 			work = op == Op::read ? read_work(id, sges, address, remote.rkey())
 					      : write_work(id, sges, address, remote.rkey());
 		}
@@ -193,7 +200,8 @@ protected:
 	Pair pair;
 };
 
-class Sizes : public DataTest, public testing::WithParamInterface<std::tuple<OpName, std::size_t>> {};
+class Sizes : public DataTest,
+	      public testing::WithParamInterface<std::tuple<OpName, std::size_t>> {};
 
 TEST_P(Sizes, Match)
 {
@@ -212,12 +220,14 @@ std::string parameter_name(const testing::TestParamInfo<std::tuple<OpName, std::
 	return std::get<0>(info.param).name + std::to_string(std::get<1>(info.param));
 }
 
-constexpr std::size_t sizes[] = {0,    1,    2,	   3,	  4,	 5,	1447,	 1448,	       1449,
-				 4095, 4096, 4097, 65535, 65536, 65537, 1 << 20, (16 << 20) + 3};
+constexpr std::size_t sizes[] = {
+	0,    1,    2,    3,     4,     5,     1447,    1448,          1449,
+	4095, 4096, 4097, 65535, 65536, 65537, 1 << 20, (16 << 20) + 3};
 constexpr std::size_t inline_sizes[] = {0, 1, 2, 3, 4, 5, 64, 511, 512};
 
 INSTANTIATE_TEST_SUITE_P(Data, Sizes,
-			 testing::Combine(testing::Values(op_names[0], op_names[2], op_names[3], op_names[5]),
+			 testing::Combine(testing::Values(op_names[0], op_names[2], op_names[3],
+							  op_names[5]),
 					  testing::ValuesIn(sizes)),
 			 parameter_name);
 INSTANTIATE_TEST_SUITE_P(Inline, Sizes,
@@ -305,11 +315,13 @@ TEST_F(DataTest, BatchOfMixedOperations)
 			std::memcpy(&there_expected[offset], here.data() + offset, size);
 			break;
 		case 1:
-			works.push_back(write_work(i, {here.sge(offset, size)}, there.address(offset), there.rkey()));
+			works.push_back(write_work(i, {here.sge(offset, size)},
+						   there.address(offset), there.rkey()));
 			std::memcpy(&there_expected[offset], here.data() + offset, size);
 			break;
 		default:
-			works.push_back(read_work(i, {here.sge(offset, size)}, there.address(offset), there.rkey()));
+			works.push_back(read_work(i, {here.sge(offset, size)},
+						  there.address(offset), there.rkey()));
 			std::memcpy(&here_expected[offset], there.data() + offset, size);
 			break;
 		}
@@ -318,8 +330,9 @@ TEST_F(DataTest, BatchOfMixedOperations)
 	auto done = pair.a->wait_send(count);
 	for (std::size_t i = 0; i < count; i++)
 		EXPECT_COMPLETED(done[i], i, done[i].opcode);
-	for (auto &wc : pair.b->wait_recv(static_cast<std::size_t>(std::count_if(
-		     works.begin(), works.end(), [](auto &w) { return w.wr.opcode == IBV_WR_SEND; }))))
+	for (auto &wc : pair.b->wait_recv(static_cast<std::size_t>(
+		     std::count_if(works.begin(), works.end(),
+				   [](auto &w) { return w.wr.opcode == IBV_WR_SEND; }))))
 		EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
 	synchronize(*pair.a, *pair.b);
 	EXPECT_EQ(differs(here.data(), here_expected.data(), here.size()), "");
@@ -338,16 +351,21 @@ TEST_F(DataTest, StreamAroundTheRings)
 	here.fill(3);
 	while (received < total) {
 		for (; posted < total && posted - received < window; posted++)
-			ASSERT_EQ(pair.b->post_recv(posted, {there.sge(posted % window * slot, slot)}), 0);
+			ASSERT_EQ(pair.b->post_recv(posted,
+						    {there.sge(posted % window * slot, slot)}),
+				  0);
 		for (; sent < posted && sent - completed < window; sent++)
-			ASSERT_EQ(pair.a->post(send_work(sent, {here.sge(sent % window * slot, sent % slot)})), 0);
+			ASSERT_EQ(pair.a->post(send_work(
+					  sent, {here.sge(sent % window * slot, sent % slot)})),
+				  0);
 		for (auto &wc : pair.a->wait_send(sent - completed))
 			EXPECT_COMPLETED(wc, completed++, IBV_WC_SEND);
 		for (auto &wc : pair.b->wait_recv(sent - received)) {
 			auto offset = received % window * slot;
 			EXPECT_COMPLETED(wc, received, IBV_WC_RECV);
 			ASSERT_EQ(wc.byte_len, received % slot);
-			ASSERT_EQ(differs(there.data() + offset, here.data() + offset, wc.byte_len), "");
+			ASSERT_EQ(differs(there.data() + offset, here.data() + offset, wc.byte_len),
+				  "");
 			received++;
 		}
 	}
@@ -436,7 +454,8 @@ TEST_F(DataTest, ManyReadsOutstanding)
 	}
 	there.fill(9);
 	for (std::size_t i = 0; i < count; i++)
-		works.push_back(read_work(i, {here.sge(i * slot, slot)}, there.address(i * slot), there.rkey()));
+		works.push_back(read_work(i, {here.sge(i * slot, slot)}, there.address(i * slot),
+					  there.rkey()));
 	ASSERT_EQ(many.a->post(works), 0);
 	auto done = many.a->wait_send(count);
 	for (std::size_t i = 0; i < count; i++)
@@ -461,12 +480,16 @@ TEST_F(DataTest, BothDirectionsAtOnce)
 			auto at = i * size;
 			switch (i % 3) {
 			case 0:
-				by_a.push_back(write_work(i, {from_a.sge(at, size)}, to_b.address(at), to_b.rkey()));
-				by_b.push_back(write_work(i, {from_b.sge(at, size)}, to_a.address(at), to_a.rkey()));
+				by_a.push_back(write_work(i, {from_a.sge(at, size)},
+							  to_b.address(at), to_b.rkey()));
+				by_b.push_back(write_work(i, {from_b.sge(at, size)},
+							  to_a.address(at), to_a.rkey()));
 				break;
 			case 1:
-				by_a.push_back(read_work(i, {to_a.sge(at, size)}, from_b.address(at), from_b.rkey()));
-				by_b.push_back(read_work(i, {to_b.sge(at, size)}, from_a.address(at), from_a.rkey()));
+				by_a.push_back(read_work(i, {to_a.sge(at, size)},
+							 from_b.address(at), from_b.rkey()));
+				by_b.push_back(read_work(i, {to_b.sge(at, size)},
+							 from_a.address(at), from_a.rkey()));
 				break;
 			default:
 				ASSERT_EQ(pair.a->post_recv(i, {to_a.sge(at, size)}), 0);
@@ -480,7 +503,8 @@ TEST_F(DataTest, BothDirectionsAtOnce)
 		ASSERT_EQ(pair.b->post(by_b), 0);
 		for (auto *end : {pair.a.get(), pair.b.get()})
 			for (auto &wc : end->wait_send(count))
-				EXPECT_EQ(wc.status, IBV_WC_SUCCESS) << ibv_wc_status_str(wc.status);
+				EXPECT_EQ(wc.status, IBV_WC_SUCCESS)
+					<< ibv_wc_status_str(wc.status);
 		pair.a->wait_recv(2);
 		pair.b->wait_recv(2);
 		synchronize(*pair.a, *pair.b);
@@ -515,8 +539,10 @@ TEST_F(DataTest, ThreadsShareAQueuePair)
 		}
 	};
 	for (int i = 0; i < 2; i++) {
-		workers.emplace_back(poll, std::ref(*pair.a), pair.a->send_cq(), std::ref(sent), false);
-		workers.emplace_back(poll, std::ref(*pair.b), pair.b->recv_cq(), std::ref(received), true);
+		workers.emplace_back(poll, std::ref(*pair.a), pair.a->send_cq(), std::ref(sent),
+				     false);
+		workers.emplace_back(poll, std::ref(*pair.b), pair.b->recv_cq(), std::ref(received),
+				     true);
 	}
 	std::atomic<unsigned> posted{0};
 	for (unsigned t = 0; t < threads; t++)
@@ -524,7 +550,8 @@ TEST_F(DataTest, ThreadsShareAQueuePair)
 			for (unsigned i = 0; i < each && !bad && !stop;) {
 				/* Never more under way than there are receives. */
 				unsigned n = posted;
-				if (n - received >= 50 || n - sent >= 50 || !posted.compare_exchange_weak(n, n + 1)) {
+				if (n - received >= 50 || n - sent >= 50 ||
+				    !posted.compare_exchange_weak(n, n + 1)) {
 					std::this_thread::yield();
 					continue;
 				}
@@ -583,12 +610,14 @@ protected:
 	{
 		Impairment at_a(a, netem), at_b(b, netem);
 
-		for (auto size : {std::size_t(1), std::size_t(1448), std::size_t(65537), std::size_t(1 << 20)})
+		for (auto size :
+		     {std::size_t(1), std::size_t(1448), std::size_t(65537), std::size_t(1 << 20)})
 			for (auto op : {Op::send, Op::write, Op::read})
 				both_ways(op, random_layout(op, size));
 		for (unsigned i = 0; i < rounds(60) && !HasFailure(); i++) {
 			auto op = op_names[random() % std::size(op_names)].op;
-			std::size_t size = random() % (is_inline(op) ? a.max_inline() + 1 : 1u << random() % 20);
+			std::size_t size = random() % (is_inline(op) ? a.max_inline() + 1
+								     : 1u << random() % 20);
 			both_ways(op, random_layout(op, size));
 		}
 	}

@@ -9,7 +9,8 @@
 
 namespace {
 
-/* Layer, type and code as RFC 5040, 4.8 and RFC 5041, 7.2 have them; layout as in ziw_cqe.vendor_err. */
+/* Layer, type and code as RFC 5040, 4.8 and RFC 5041, 7.2 have them; layout as in
+ * ziw_cqe.vendor_err. */
 enum Terminate : uint32_t {
 	term_none = 0,
 	rdmap_invalid_stag = 0x0100,
@@ -53,7 +54,8 @@ protected:
 	{
 		if (a.is_ziw()) {
 			EXPECT_TRUE(wc.vendor_err == code || (also && wc.vendor_err == also))
-				<< std::hex << "vendor_err " << wc.vendor_err << ", expected " << code;
+				<< std::hex << "vendor_err " << wc.vendor_err << ", expected "
+				<< code;
 		}
 	}
 
@@ -117,8 +119,8 @@ protected:
 	 * if not, it carries `status`. Both ends know the code; b, and a unless its completion said
 	 * so, get an asynchronous event.
 	 */
-	void expect_remote_refusal(Work work, ibv_wc_status status, ibv_event_type event_at_b, uint32_t code,
-				   unsigned pending_at_b = 3)
+	void expect_remote_refusal(Work work, ibv_wc_status status, ibv_event_type event_at_b,
+				   uint32_t code, unsigned pending_at_b = 3)
 	{
 		bool is_read = work.wr.opcode == IBV_WR_RDMA_READ;
 
@@ -166,7 +168,8 @@ protected:
 			for (auto &wc : end->wait_recv(3)) {
 				EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
 				if (a.is_ziw()) {
-					EXPECT_EQ(wc.vendor_err & ~0xffu, 0u) << std::hex << wc.vendor_err;
+					EXPECT_EQ(wc.vendor_err & ~0xffu, 0u)
+						<< std::hex << wc.vendor_err;
 				}
 			}
 		}
@@ -174,10 +177,12 @@ protected:
 		expect_no_harm();
 	}
 
-	Work to_peer(ibv_wr_opcode opcode, uint64_t address, uint32_t rkey, std::size_t length = 1000)
+	Work to_peer(ibv_wr_opcode opcode, uint64_t address, uint32_t rkey,
+		     std::size_t length = 1000)
 	{
-		return opcode == IBV_WR_RDMA_READ ? read_work(1, {here->sge(0, length)}, address, rkey)
-						  : write_work(1, {here->sge(0, length)}, address, rkey);
+		return opcode == IBV_WR_RDMA_READ
+			       ? read_work(1, {here->sge(0, length)}, address, rkey)
+			       : write_work(1, {here->sge(0, length)}, address, rkey);
 	}
 
 	/* After a refused Write nothing was placed; after a refused Read nothing arrived. */
@@ -215,8 +220,8 @@ TEST_F(ErrorTest, WriteToStagWithWrongKey)
 
 TEST_F(ErrorTest, WriteToStagZero)
 {
-	expect_remote_refusal(to_peer(IBV_WR_RDMA_WRITE, there->address(), 0), IBV_WC_REM_ACCESS_ERR,
-			      IBV_EVENT_QP_ACCESS_ERR, ddp_invalid_stag);
+	expect_remote_refusal(to_peer(IBV_WR_RDMA_WRITE, there->address(), 0),
+			      IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, ddp_invalid_stag);
 	expect_nothing_moved();
 }
 
@@ -328,7 +333,8 @@ TEST_F(WrongPdTest, LocalSource)
 	auto pd = other_pd(a);
 	Region foreign(pd.get(), size);
 
-	expect_local_error(write_work(1, {foreign.sge()}, there->address(), there->rkey()), IBV_WC_LOC_PROT_ERR);
+	expect_local_error(write_work(1, {foreign.sge()}, there->address(), there->rkey()),
+			   IBV_WC_LOC_PROT_ERR);
 	expect_nothing_moved();
 }
 
@@ -338,7 +344,8 @@ TEST_F(WrongPdTest, LocalReadSink)
 	Region foreign(pd.get(), size);
 
 	foreign.clear();
-	expect_local_error(read_work(1, {foreign.sge()}, there->address(), there->rkey()), IBV_WC_LOC_PROT_ERR);
+	expect_local_error(read_work(1, {foreign.sge()}, there->address(), there->rkey()),
+			   IBV_WC_LOC_PROT_ERR);
 	EXPECT_EQ(foreign.touched(), "");
 }
 
@@ -361,8 +368,10 @@ TEST_F(ErrorTest, LocalUnknownStagOfTheLastSge)
 
 TEST_F(ErrorTest, LocalBounds)
 {
-	expect_local_error(write_work(1, {here->sge(1, size)}, there->address(), there->rkey()), IBV_WC_LOC_PROT_ERR);
-	/* The segments before the fault may have gone out, but never a byte from outside the region. */
+	expect_local_error(write_work(1, {here->sge(1, size)}, there->address(), there->rkey()),
+			   IBV_WC_LOC_PROT_ERR);
+	/* The segments before the fault may have gone out, but never a byte from outside the
+	 * region. */
 	std::size_t moved = size;
 	while (moved && there->data()[moved - 1] == 0xc5)
 		moved--;
@@ -375,7 +384,8 @@ TEST_F(ErrorTest, LocalReadSinkWithoutTheRight)
 	Region read_only(a.pd(), size, 0);
 
 	read_only.clear();
-	expect_local_error(read_work(1, {read_only.sge()}, there->address(), there->rkey()), IBV_WC_LOC_PROT_ERR);
+	expect_local_error(read_work(1, {read_only.sge()}, there->address(), there->rkey()),
+			   IBV_WC_LOC_PROT_ERR);
 	EXPECT_EQ(read_only.touched(), "");
 }
 
@@ -461,13 +471,14 @@ TEST_P(TooLongTest, SendForItsReceive)
 	EXPECT_EQ(small.harmed(), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Error, TooLongTest, testing::Values(std::size_t(1), std::size_t(1000), std::size_t(100000)),
+INSTANTIATE_TEST_SUITE_P(Error, TooLongTest,
+			 testing::Values(std::size_t(1), std::size_t(1000), std::size_t(100000)),
 			 testing::PrintToStringParamName());
 
 TEST_F(ErrorTest, NoReceivePosted)
 {
-	expect_remote_refusal(send_work(1, {here->sge(0, 1000)}), IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR,
-			      ddp_no_buffer, 0);
+	expect_remote_refusal(send_work(1, {here->sge(0, 1000)}), IBV_WC_REM_INV_REQ_ERR,
+			      IBV_EVENT_QP_REQ_ERR, ddp_no_buffer, 0);
 }
 
 TEST_F(ErrorTest, NoReceiveLeftInTheSrq)
@@ -518,7 +529,8 @@ TEST_F(ErrorTest, InvalidateOfAnUnknownStag)
 	post_pending(*pair.a);
 	ASSERT_EQ(pair.b->post_recv(1, {there->sge()}), 0);
 	post_pending(*pair.b);
-	ASSERT_EQ(pair.a->post(send_invalidate_work(1, {here->sge(0, 1000)}, unknown_stag(*there))), 0);
+	ASSERT_EQ(pair.a->post(send_invalidate_work(1, {here->sge(0, 1000)}, unknown_stag(*there))),
+		  0);
 	pair.a->wait_send();
 	EXPECT_NE(pair.b->wait_recv()[0].status, IBV_WC_SUCCESS);
 	expect_flushed(*pair.a, rdmap_invalid_stag);
@@ -554,7 +566,8 @@ TEST_F(ErrorTest, ReadsBeyondTheOrdWait)
 	there->fill(4);
 	std::vector<Work> works;
 	for (uint64_t i = 0; i < 50; i++)
-		works.push_back(read_work(i, {here->sge(i * 100, 100)}, there->address(i * 100), there->rkey()));
+		works.push_back(read_work(i, {here->sge(i * 100, 100)}, there->address(i * 100),
+					  there->rkey()));
 	ASSERT_EQ(one.a->post(works), 0);
 	uint64_t id = 0;
 	for (auto &wc : one.a->wait_send(50))
@@ -571,8 +584,8 @@ TEST_F(ErrorTest, QueuePairWithoutRemoteAccess)
 	attr.qp_access_flags = 0;
 	if (ibv_modify_qp(pair.b->qp(), &attr, IBV_QP_ACCESS_FLAGS))
 		GTEST_SKIP() << "the driver changes no access flags in RTS";
-	expect_remote_refusal(to_peer(IBV_WR_RDMA_WRITE, there->address(), there->rkey()), IBV_WC_REM_ACCESS_ERR,
-			      IBV_EVENT_QP_ACCESS_ERR, rdmap_access);
+	expect_remote_refusal(to_peer(IBV_WR_RDMA_WRITE, there->address(), there->rkey()),
+			      IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, rdmap_access);
 	expect_nothing_moved();
 }
 

@@ -8,7 +8,8 @@ namespace {
 
 class MemoryTest : public VerbsTest {
 protected:
-	/* Write into [offset, offset + size) of a registration by its own addressing, and read it back. */
+	/* Write into [offset, offset + size) of a registration by its own addressing, and read it
+	 * back. */
 	void exercise(ibv_mr *mr, uint64_t address, unsigned char *memory, std::size_t size)
 	{
 		auto pair = connected();
@@ -39,12 +40,12 @@ protected:
 		EXPECT_EQ(here.harmed() + back.harmed(), "");
 	}
 
-	verbs::Mr register_at(verbs::Pages &pages, std::size_t offset, std::size_t size, uint64_t iova,
-			      int access = Region::all)
+	verbs::Mr register_at(verbs::Pages &pages, std::size_t offset, std::size_t size,
+			      uint64_t iova, int access = Region::all)
 	{
-		return verbs::Mr(verbs::check(
-			ibv_reg_mr_iova(b.pd(), pages.data() + offset, size, iova, static_cast<unsigned>(access)),
-			"ibv_reg_mr_iova"));
+		return verbs::Mr(verbs::check(ibv_reg_mr_iova(b.pd(), pages.data() + offset, size,
+							      iova, static_cast<unsigned>(access)),
+					      "ibv_reg_mr_iova"));
 	}
 
 	static constexpr std::size_t region_size = 100000;
@@ -61,7 +62,8 @@ TEST_F(MemoryTest, OfItsOwnAddress)
 TEST_F(MemoryTest, ZeroBased)
 {
 	verbs::Pages pages(region_size + 8192);
-	verbs::Mr mr(ibv_reg_mr(b.pd(), pages.data() + 77, region_size, Region::all | IBV_ACCESS_ZERO_BASED));
+	verbs::Mr mr(ibv_reg_mr(b.pd(), pages.data() + 77, region_size,
+				Region::all | IBV_ACCESS_ZERO_BASED));
 
 	if (!mr)
 		verbs::fail("ibv_reg_mr");
@@ -104,14 +106,17 @@ TEST_F(MemoryTest, HugePages)
 			GTEST_SKIP() << "no free huge pages: " << e.what();
 		}
 		/* Over the boundary of the two. */
-		verbs::Mr mr(ibv_reg_mr(b.pd(), pages.data() + huge - 70000, region_size, Region::all));
+		verbs::Mr mr(
+			ibv_reg_mr(b.pd(), pages.data() + huge - 70000, region_size, Region::all));
 		if (!mr)
 			verbs::fail("ibv_reg_mr");
-		exercise(mr.get(), reinterpret_cast<uintptr_t>(mr->addr), pages.data() + huge - 70000, region_size);
+		exercise(mr.get(), reinterpret_cast<uintptr_t>(mr->addr),
+			 pages.data() + huge - 70000, region_size);
 		verbs::Mr whole(ibv_reg_mr(b.pd(), pages.data(), 2 * huge, Region::all));
 		if (!whole)
 			verbs::fail("ibv_reg_mr");
-		exercise(whole.get(), reinterpret_cast<uintptr_t>(pages.data()), pages.data(), 2 * huge);
+		exercise(whole.get(), reinterpret_cast<uintptr_t>(pages.data()), pages.data(),
+			 2 * huge);
 	}
 	shell("echo 0 > /proc/sys/vm/nr_hugepages");
 }
@@ -131,12 +136,16 @@ TEST_F(MemoryTest, ReadOnlyMemory)
 
 	auto pair = connected();
 	Region back(a.pd(), region_size);
-	ASSERT_EQ(pair.a->post(read_work(1, {back.sge()}, reinterpret_cast<uintptr_t>(pages.data()), mr->rkey)), 0);
+	ASSERT_EQ(pair.a->post(read_work(1, {back.sge()}, reinterpret_cast<uintptr_t>(pages.data()),
+					 mr->rkey)),
+		  0);
 	EXPECT_COMPLETED(pair.a->wait_send()[0], 1, IBV_WC_RDMA_READ);
 	EXPECT_EQ(differs_from_pattern(back.data(), region_size, 21), "");
 	back.clear();
 	ASSERT_EQ(pair.a->post_recv(2, {back.sge()}), 0);
-	ASSERT_EQ(pair.b->post(send_work(2, {{reinterpret_cast<uintptr_t>(pages.data()), region_size, mr->lkey}})), 0);
+	ASSERT_EQ(pair.b->post(send_work(
+			  2, {{reinterpret_cast<uintptr_t>(pages.data()), region_size, mr->lkey}})),
+		  0);
 	EXPECT_COMPLETED(pair.a->wait_recv()[0], 2, IBV_WC_RECV);
 	EXPECT_EQ(differs_from_pattern(back.data(), region_size, 21), "");
 }
@@ -233,7 +242,8 @@ protected:
 		if (ok && other.post_recv(99) == 0 && by.post(send_work(99, {})) == 0) {
 			/* A Write may have completed before the peer refused it. */
 			auto wc = by.wait_send()[0];
-			ok = wc.status == IBV_WC_SUCCESS && other.wait_recv()[0].status == IBV_WC_SUCCESS;
+			ok = wc.status == IBV_WC_SUCCESS &&
+			     other.wait_recv()[0].status == IBV_WC_SUCCESS;
 		}
 		if (!ok) {
 			EXPECT_TRUE(by.reaches(IBV_QPS_ERR));
@@ -259,7 +269,9 @@ TEST_P(Rights, AreEnforced)
 	{
 		auto pair = connected();
 		bool may = access & IBV_ACCESS_REMOTE_WRITE;
-		EXPECT_EQ(works(write_work(1, {here.sge()}, there.address(), there.rkey()), *pair.a, *pair.b), may);
+		EXPECT_EQ(works(write_work(1, {here.sge()}, there.address(), there.rkey()), *pair.a,
+				*pair.b),
+			  may);
 		EXPECT_EQ(may ? differs_from_pattern(there.data(), size, 1) : there.touched(), "");
 	}
 	{
@@ -268,7 +280,9 @@ TEST_P(Rights, AreEnforced)
 		Region back(a.pd(), size);
 		back.clear();
 		there.fill(2);
-		EXPECT_EQ(works(read_work(1, {back.sge()}, there.address(), there.rkey()), *pair.a, *pair.b), may);
+		EXPECT_EQ(works(read_work(1, {back.sge()}, there.address(), there.rkey()), *pair.a,
+				*pair.b),
+			  may);
 		EXPECT_EQ(may ? differs_from_pattern(back.data(), size, 2) : back.touched(), "");
 	}
 	{
@@ -279,7 +293,8 @@ TEST_P(Rights, AreEnforced)
 		ASSERT_EQ(pair.b->post_recv(1, {there.sge()}), 0);
 		ASSERT_EQ(pair.a->post(send_work(1, {here.sge()})), 0);
 		auto wc = pair.b->wait_recv()[0];
-		EXPECT_EQ(wc.status, may ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR) << ibv_wc_status_str(wc.status);
+		EXPECT_EQ(wc.status, may ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR)
+			<< ibv_wc_status_str(wc.status);
 		EXPECT_EQ(may ? differs_from_pattern(there.data(), size, 1) : there.touched(), "");
 	}
 	{
@@ -287,9 +302,11 @@ TEST_P(Rights, AreEnforced)
 		auto pair = connected();
 		bool may = access & IBV_ACCESS_LOCAL_WRITE;
 		there.clear();
-		ASSERT_EQ(pair.b->post(read_work(1, {there.sge()}, here.address(), here.rkey())), 0);
+		ASSERT_EQ(pair.b->post(read_work(1, {there.sge()}, here.address(), here.rkey())),
+			  0);
 		auto wc = pair.b->wait_send()[0];
-		EXPECT_EQ(wc.status, may ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR) << ibv_wc_status_str(wc.status);
+		EXPECT_EQ(wc.status, may ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR)
+			<< ibv_wc_status_str(wc.status);
 		EXPECT_EQ(may ? differs_from_pattern(there.data(), size, 1) : there.touched(), "");
 	}
 	{
@@ -320,10 +337,12 @@ std::string rights_name(const testing::TestParamInfo<int> &info)
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, Rights,
-			 testing::Values(0, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_READ,
+			 testing::Values(0, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE,
+					 IBV_ACCESS_REMOTE_READ,
 					 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 					 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
-					 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, Region::all),
+					 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+					 Region::all),
 			 rights_name);
 
 } // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Completion queues and their events, shared receive queues, full queues, QP states and flushing. */
+/* Completion queues and their events, shared receive queues, full queues, QP states and flushing.
+ */
 #include <atomic>
 #include <set>
 
@@ -24,10 +25,7 @@ protected:
 		return true;
 	}
 
-	void send(unsigned flags = 0)
-	{
-		ASSERT_EQ(pair.a->post(send_work(1, {}).flags(flags)), 0);
-	}
+	void send(unsigned flags = 0) { ASSERT_EQ(pair.a->post(send_work(1, {}).flags(flags)), 0); }
 
 	Pair pair;
 };
@@ -233,8 +231,9 @@ TEST_F(FullTest, SendQueue)
 	{
 		/* Nothing of it goes out while the path is down, so nothing completes. */
 		Impairment stop(a, "loss 100%");
-		while (taken < 4 * room && !(rc = pair.a->post(read_work(taken, {here.sge(0, 1000)},
-									  there.address(), there.rkey()))))
+		while (taken < 4 * room &&
+		       !(rc = pair.a->post(read_work(taken, {here.sge(0, 1000)}, there.address(),
+						     there.rkey()))))
 			taken++;
 		EXPECT_EQ(rc, ENOMEM);
 		EXPECT_EQ(taken, room);
@@ -266,8 +265,10 @@ TEST_F(FullTest, SlotIsFreeWhenItsCompletionIsSeen)
 		auto deadline = verbs::Clock::now() + verbs::milliseconds(60000);
 		while (done < total && why.empty()) {
 			for (; posted - done < room && why.empty(); posted++)
-				if (int rc = end.post(read_work(posted, {local.sge()}, remote.address(), remote.rkey())))
-					why = std::to_string(posted - done) + " of " + std::to_string(room) +
+				if (int rc = end.post(read_work(posted, {local.sge()},
+								remote.address(), remote.rkey())))
+					why = std::to_string(posted - done) + " of " +
+					      std::to_string(room) +
 					      " slots in use, post: " + std::strerror(rc);
 			ibv_wc wc;
 			while (ibv_poll_cq(end.send_cq(), 1, &wc) == 1) {
@@ -337,7 +338,9 @@ TEST_F(FullTest, RefusedPosts)
 
 	unknown.wr.opcode = static_cast<ibv_wr_opcode>(200);
 	EXPECT_NE(pair.a->post(unknown), 0);
-	EXPECT_NE(pair.a->post(send_work(1, {here.sge(0, pair.a->max_inline() + 1)}).flags(IBV_SEND_INLINE)), 0);
+	EXPECT_NE(pair.a->post(send_work(1, {here.sge(0, pair.a->max_inline() + 1)})
+				       .flags(IBV_SEND_INLINE)),
+		  0);
 	std::vector<ibv_sge> many(b.max_sge() + 1);
 	EXPECT_NE(pair.b->post_recv(1, many), 0);
 	synchronize(*pair.a, *pair.b);
@@ -464,7 +467,8 @@ TEST_F(SrqTest, OutlivesItsQueuePairs)
 		verbs::check(rdma_disconnect(pair.a->id()), "rdma_disconnect");
 		pair.b->event(RDMA_CM_EVENT_DISCONNECTED);
 		ibv_wc wc;
-		EXPECT_EQ(ibv_poll_cq(pair.b->recv_cq(), 1, &wc), 0) << "an SRQ's receives are not flushed";
+		EXPECT_EQ(ibv_poll_cq(pair.b->recv_cq(), 1, &wc), 0)
+			<< "an SRQ's receives are not flushed";
 	}
 	auto pair = sharing();
 	for (unsigned i = 1; i < 4; i++) {
@@ -537,7 +541,8 @@ TEST_F(StateTest, ThroughAConnectionsLife)
 	EXPECT_EQ(passive->state(), IBV_QPS_RTS);
 
 	ibv_qp_init_attr init{};
-	auto attr = active->query(IBV_QP_STATE | IBV_QP_CAP | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MTU, &init);
+	auto attr = active->query(IBV_QP_STATE | IBV_QP_CAP | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MTU,
+				  &init);
 	EXPECT_GE(init.cap.max_send_wr, 64u);
 	EXPECT_GE(init.cap.max_recv_wr, 64u);
 	EXPECT_EQ(init.cap.max_send_sge, a.max_sge());
@@ -605,8 +610,10 @@ TEST_F(StateTest, ErrorStateFlushesBothQueues)
 		for (uint64_t i = 0; i < 10; i++)
 			ASSERT_EQ(pair.a->post_recv(i), 0);
 		for (uint64_t i = 0; i < 10; i++)
-			ASSERT_EQ(pair.a->post(i % 2 ? write_work(i, {here.sge()}, there.address(), there.rkey())
-						     : read_work(i, {here.sge()}, there.address(), there.rkey())),
+			ASSERT_EQ(pair.a->post(i % 2 ? write_work(i, {here.sge()}, there.address(),
+								  there.rkey())
+						     : read_work(i, {here.sge()}, there.address(),
+								 there.rkey())),
 				  0);
 		set_state(*pair.a, IBV_QPS_ERR);
 		EXPECT_EQ(pair.a->state(), IBV_QPS_ERR);
@@ -624,7 +631,9 @@ TEST_F(StateTest, ErrorStateUnderLoad)
 	for (unsigned round = 0; round < rounds(10); round++) {
 		auto pair = connected();
 		for (uint64_t i = 0; i < 10; i++)
-			ASSERT_EQ(pair.a->post(read_work(i, {here.sge()}, there.address(), there.rkey())), 0);
+			ASSERT_EQ(pair.a->post(read_work(i, {here.sge()}, there.address(),
+							 there.rkey())),
+				  0);
 		std::this_thread::sleep_for(verbs::milliseconds(random() % 20));
 		set_state(*pair.a, IBV_QPS_ERR);
 		uint64_t id = 0;
@@ -634,7 +643,8 @@ TEST_F(StateTest, ErrorStateUnderLoad)
 			if (wc.status == IBV_WC_SUCCESS) {
 				EXPECT_FALSE(flushed);
 			} else {
-				EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR) << ibv_wc_status_str(wc.status);
+				EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR)
+					<< ibv_wc_status_str(wc.status);
 				flushed = true;
 			}
 		}
@@ -704,7 +714,8 @@ TEST_F(StateTest, PostingOutOfState)
 	Listener listener(b, default_family());
 	auto end = resolve(a, listener.address());
 
-	/* In INIT receives are kept; a send is refused, or waits for the connection, but is never lost. */
+	/* In INIT receives are kept; a send is refused, or waits for the connection, but is never
+	 * lost. */
 	bool taken = end->post(send_work(1, {})) == 0;
 	EXPECT_EQ(end->post_recv(1), 0);
 	start_connect(*end);
@@ -726,8 +737,10 @@ TEST_F(StateTest, IllegalTransitionsAreRefused)
 	attr.qp_state = IBV_QPS_INIT;
 	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	attr.port_num = 1;
-	EXPECT_NE(ibv_modify_qp(pair.a->qp(), &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-		  0);
+	EXPECT_NE(
+		ibv_modify_qp(pair.a->qp(), &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
 	synchronize(*pair.a, *pair.b);
 }
 
@@ -740,8 +753,12 @@ TEST_F(StateTest, DestroyedWhileBusy)
 	for (unsigned i = 0; i < rounds(20); i++) {
 		auto pair = connected();
 		for (uint64_t n = 0; n < 20; n++) {
-			ASSERT_EQ(pair.a->post(write_work(n, {here.sge()}, there.address(), there.rkey())), 0);
-			ASSERT_EQ(pair.b->post(read_work(n, {there.sge()}, here.address(), here.rkey())), 0);
+			ASSERT_EQ(pair.a->post(write_work(n, {here.sge()}, there.address(),
+							  there.rkey())),
+				  0);
+			ASSERT_EQ(pair.b->post(
+					  read_work(n, {there.sge()}, here.address(), here.rkey())),
+				  0);
 		}
 		if (i % 2)
 			pair.a.reset();

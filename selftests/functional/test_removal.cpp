@@ -31,7 +31,8 @@ protected:
 	}
 
 	/* Writes, reads and sends without end until the QP is in error; then all is flushed. */
-	static void pump(Endpoint &end, Region &local, uint64_t address, uint32_t rkey, std::atomic<uint64_t> &done)
+	static void pump(Endpoint &end, Region &local, uint64_t address, uint32_t rkey,
+			 std::atomic<uint64_t> &done)
 	{
 		constexpr unsigned window = 16;
 		uint64_t posted = 0, completed = 0;
@@ -129,7 +130,8 @@ TEST_F(RemovalTest, KilledTarget)
 	bool error = false;
 	uint64_t good = 0;
 
-	/* Eight receives of 256 KiB wait there: more than that many Sends end it, the kill should come first. */
+	/* Eight receives of 256 KiB wait there: more than that many Sends end it, the kill should
+	 * come first. */
 	for (uint64_t i = 0; i < 4; i++)
 		ASSERT_EQ(end->post(send_work(i, {region.sge()})), 0);
 	for (auto &wc : end->wait_send(4))
@@ -147,7 +149,8 @@ TEST_F(RemovalTest, KilledTarget)
 
 class GoneTest : public RemovalTest {
 protected:
-	/* remove: a shell command that makes the device of host b go away, or those of both hosts. */
+	/* remove: a shell command that makes the device of host b go away, or those of both hosts.
+	 */
 	void run(const std::string &remove, bool both)
 	{
 		Host here(topology->a()), there(topology->b());
@@ -159,12 +162,15 @@ protected:
 			ASSERT_EQ(pair.a->post_recv(i, {local.sge()}), 0);
 			ASSERT_EQ(pair.b->post_recv(i, {remote.sge()}), 0);
 		}
-		std::thread pump_a([&] { pump(*pair.a, local, remote.address(), remote.rkey(), done_a); });
-		std::thread pump_b([&] { pump(*pair.b, remote, local.address(), local.rkey(), done_b); });
+		std::thread pump_a(
+			[&] { pump(*pair.a, local, remote.address(), remote.rkey(), done_a); });
+		std::thread pump_b(
+			[&] { pump(*pair.b, remote, local.address(), local.rkey(), done_b); });
 		EXPECT_TRUE(verbs::eventually(soon, [&] { return done_a > 20 && done_b > 20; }));
 		auto start = verbs::Clock::now();
 		EXPECT_EQ(shell(remove), 0) << remove;
-		auto took = std::chrono::duration_cast<verbs::milliseconds>(verbs::Clock::now() - start);
+		auto took = std::chrono::duration_cast<verbs::milliseconds>(verbs::Clock::now() -
+									    start);
 		EXPECT_LT(took.count(), 10000) << "'" << remove << "' waits for those who use it";
 		pump_b.join();
 		pump_a.join();
@@ -232,8 +238,8 @@ TEST_F(GoneTest, DeletedAndMadeAnewUnderTheSameName)
 			auto pair = connect(here, there);
 			synchronize(*pair.a, *pair.b);
 			EXPECT_EQ(shell("rdma link delete " + name), 0);
-			EXPECT_EQ(shell("nsenter --net=/run/netns/br rdma link add " + name + " type " + driver_type() +
-					" netdev vbr"),
+			EXPECT_EQ(shell("nsenter --net=/run/netns/br rdma link add " + name +
+					" type " + driver_type() + " netdev vbr"),
 				  0);
 		}
 		Host again(topology->b());
@@ -273,7 +279,8 @@ TEST_F(RemovalTest, NamespaceDeletedInMidTransfer)
 		/* With its interface the device here went, too. */
 		auto event = next_event(end->channel(), soon);
 		ASSERT_TRUE(event);
-		EXPECT_TRUE(event->type == RDMA_CM_EVENT_DISCONNECTED || event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		EXPECT_TRUE(event->type == RDMA_CM_EVENT_DISCONNECTED ||
+			    event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 			<< event->text();
 		EXPECT_EQ(region.harmed(), "");
 	}
@@ -288,7 +295,9 @@ TEST_F(RemovalTest, BothNamespacesDeletedWithConnectionsOpen)
 		auto pair = connect(here, there);
 
 		for (uint64_t i = 0; i < 16; i++)
-			ASSERT_EQ(pair.a->post(write_work(i, {local.sge()}, remote.address(), remote.rkey())), 0);
+			ASSERT_EQ(pair.a->post(write_work(i, {local.sge()}, remote.address(),
+							  remote.rkey())),
+				  0);
 		EXPECT_EQ(shell("ip netns delete ar; ip netns delete br"), 0);
 	}
 	EXPECT_TRUE(verbs::eventually(verbs::milliseconds(30000), [&] {
@@ -335,7 +344,9 @@ TEST_F(RemovalTest, MtuChangesUnderTraffic)
 		local.fill(random());
 		here.shell(std::string("ip link set var mtu ") + mtu);
 		there.shell(std::string("ip link set vbr mtu ") + mtu);
-		ASSERT_EQ(pair.a->post(write_work(1, {local.sge()}, remote.address(), remote.rkey())), 0);
+		ASSERT_EQ(
+			pair.a->post(write_work(1, {local.sge()}, remote.address(), remote.rkey())),
+			0);
 		EXPECT_COMPLETED(pair.a->wait_send()[0], 1, IBV_WC_RDMA_WRITE);
 		synchronize(*pair.a, *pair.b);
 		EXPECT_EQ(differs(remote.data(), local.data(), local.size()), "");
@@ -355,7 +366,9 @@ TEST_F(RemovalTest, SilentPeer)
 	/* More than TCP buffers: the first may be copied and done, the last can be neither. */
 	constexpr uint64_t count = 32;
 	for (uint64_t n = 0; n < count; n++)
-		ASSERT_EQ(pair.a->post(write_work(n, {local.sge()}, remote.address(), remote.rkey())), 0);
+		ASSERT_EQ(
+			pair.a->post(write_work(n, {local.sge()}, remote.address(), remote.rkey())),
+			0);
 	auto done = pair.a->wait_send(count, verbs::milliseconds(150000));
 	for (uint64_t n = 0; n < count; n++)
 		EXPECT_EQ(done[n].wr_id, n);

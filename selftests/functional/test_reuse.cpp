@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * A completion means it: a buffer that is overwritten the moment its work request completed never
- * changes what the peer receives. TCP may still have to send those bytes again, so packets get lost.
+ * changes what the peer receives. TCP may still have to send those bytes again, so packets get
+ * lost.
  */
 #include "fixture.h"
 
@@ -10,7 +11,8 @@ namespace {
 /* A payload is known to be done by its own completion, or by that of what was posted after it. */
 enum class Signal { payload, tail };
 
-class ReuseTest : public VerbsTest, public testing::WithParamInterface<std::tuple<ibv_wr_opcode, Signal>> {
+class ReuseTest : public VerbsTest,
+		  public testing::WithParamInterface<std::tuple<ibv_wr_opcode, Signal>> {
 protected:
 	/* The payload in `source` goes to `sink`, and then a Send that tells the peer. */
 	void post(Pair &pair, uint64_t id, ibv_sge source, Region &sink, std::size_t at)
@@ -74,7 +76,9 @@ TEST_P(ReuseTest, OverwrittenAtOnce)
 			}
 			for (unsigned i = 0; i < window; i++) {
 				expect_received(pair, first + i);
-				EXPECT_EQ(differs_from_pattern(sink.data() + i * size, size, first + i), "")
+				EXPECT_EQ(differs_from_pattern(sink.data() + i * size, size,
+							       first + i),
+					  "")
 					<< "message " << first + i;
 			}
 		}

@@ -49,8 +49,10 @@ protected:
 	{
 		auto got = wire->receive_terminate();
 		ASSERT_TRUE(got) << "no Terminate";
-		EXPECT_TRUE(got->terminate_code() == code || (also && got->terminate_code() == also))
-			<< std::hex << "Terminate " << got->terminate_code() << ", expected " << code;
+		EXPECT_TRUE(got->terminate_code() == code ||
+			    (also && got->terminate_code() == also))
+			<< std::hex << "Terminate " << got->terminate_code() << ", expected "
+			<< code;
 		EXPECT_EQ(got->queue, 2u);
 		EXPECT_EQ(got->sequence, 1u);
 		EXPECT_EQ(got->message_offset, 0u);
@@ -73,7 +75,8 @@ protected:
 		auto length = refused.tagged ? 14u : 18u;
 		ASSERT_GE(terminate.payload.size(), 6 + length);
 		EXPECT_EQ(get16(terminate.payload, 4), ulpdu.size());
-		EXPECT_EQ(Bytes(terminate.payload.begin() + 6, terminate.payload.begin() + 6 + length),
+		EXPECT_EQ(Bytes(terminate.payload.begin() + 6,
+				terminate.payload.begin() + 6 + length),
 			  Bytes(ulpdu.begin(), ulpdu.begin() + length));
 	}
 
@@ -195,7 +198,8 @@ TEST_F(WireTest, ReadIsAnswered)
 {
 	establish();
 	region->fill(8);
-	wire->send(Segment::read_request(1, 0xabcd, 0x1234567800, 5000, region->rkey(), region->address(10)));
+	wire->send(Segment::read_request(1, 0xabcd, 0x1234567800, 5000, region->rkey(),
+					 region->address(10)));
 	Bytes got;
 	for (bool last = false; !last;) {
 		auto s = wire->receive_segment();
@@ -228,7 +232,8 @@ TEST_F(WireTest, SolicitedSendWakes)
 	EXPECT_COMPLETED(end->wait_recv()[0], 1, IBV_WC_RECV);
 }
 
-/* The responder prefers CRC: then both use it, whatever the initiator asked for (RFC 5044, 7.1.1). */
+/* The responder prefers CRC: then both use it, whatever the initiator asked for (RFC 5044, 7.1.1).
+ */
 TEST_F(WireTest, CrcIsUsedIfOneSideWantsIt)
 {
 	MpaFrame request;
@@ -245,7 +250,8 @@ TEST_F(WireTest, BadCrcPlacesNothing)
 {
 	establish();
 	Bytes payload(10000, 'x');
-	wire->send(Wire::fpdu(Segment::write(region->rkey(), region->address(), payload).encode(), false));
+	wire->send(Wire::fpdu(Segment::write(region->rkey(), region->address(), payload).encode(),
+			      false));
 	expect_terminate(0x2002);
 	EXPECT_EQ(region->touched(), "");
 }
@@ -253,8 +259,10 @@ TEST_F(WireTest, BadCrcPlacesNothing)
 TEST_F(WireTest, DataAfterABadOneIsIgnored)
 {
 	establish();
-	auto bytes = Wire::fpdu(Segment::write(region->rkey() ^ 1, region->address(), text("bad")).encode());
-	auto good = Wire::fpdu(Segment::write(region->rkey(), region->address(), text("good")).encode());
+	auto bytes = Wire::fpdu(
+		Segment::write(region->rkey() ^ 1, region->address(), text("bad")).encode());
+	auto good = Wire::fpdu(
+		Segment::write(region->rkey(), region->address(), text("good")).encode());
 	bytes.insert(bytes.end(), good.begin(), good.end());
 	wire->send(bytes);
 	expect_terminate(0x1100);
@@ -278,7 +286,9 @@ TEST_F(WireTest, IrdExceeded)
 	/* Each too large to be answered before the next comes. */
 	Bytes all;
 	for (uint32_t i = 1; i <= 4; i++) {
-		auto one = Wire::fpdu(Segment::read_request(i, 1, 0, 8 << 20, large.rkey(), large.address()).encode());
+		auto one = Wire::fpdu(
+			Segment::read_request(i, 1, 0, 8 << 20, large.rkey(), large.address())
+				.encode());
 		all.insert(all.end(), one.begin(), one.end());
 	}
 	wire->send(all);
@@ -347,7 +357,8 @@ TEST_F(WireTest, PeerClosesWithinAnFpdu)
 	establish();
 	wire->send(Segment::write(region->rkey(), region->address(), {}));
 	end->event(RDMA_CM_EVENT_ESTABLISHED);
-	auto bytes = Wire::fpdu(Segment::write(region->rkey(), region->address(), text("never whole")).encode());
+	auto bytes = Wire::fpdu(
+		Segment::write(region->rkey(), region->address(), text("never whole")).encode());
 	bytes.resize(bytes.size() - 1);
 	wire->send(bytes);
 	wire->finish();
@@ -404,7 +415,8 @@ TEST_P(Malformed, IsTerminated)
 	/* Which it was is known here too, and all receives are given back. */
 	for (auto &wc : end->wait_recv(4)) {
 		EXPECT_NE(wc.status, IBV_WC_SUCCESS);
-		EXPECT_TRUE(wc.vendor_err == fault.code || (fault.also && wc.vendor_err == fault.also))
+		EXPECT_TRUE(wc.vendor_err == fault.code ||
+			    (fault.also && wc.vendor_err == fault.also))
 			<< std::hex << wc.vendor_err;
 	}
 }
@@ -418,17 +430,23 @@ void untagged(Segment &s, uint32_t queue, RdmapOpcode opcode)
 
 const Fault faults[] = {
 	{"WriteUnknownStag", [](Segment &s, const Region &) { s.stag ^= 0xffff00; }, 0x1100, 0},
-	{"WriteBounds", [](Segment &s, const Region &r) { s.offset = r.address(r.size() - 1); }, 0x1101, 0},
-	{"WriteWrap", [](Segment &s, const Region &) { s.offset = UINT64_MAX - 3; }, 0x1103, 0x1101},
-	{"WriteDdpVersion", [](Segment &s, const Region &) { s.ddp_version = 2; }, 0x1104, 0, false},
-	{"WriteRdmapVersion", [](Segment &s, const Region &) { s.rdmap_version = 2; }, 0x0205, 0, false},
-	{"TaggedUnknownOpcode", [](Segment &s, const Region &) { s.opcode = RdmapOpcode(15); }, 0x0206, 0, false},
+	{"WriteBounds", [](Segment &s, const Region &r) { s.offset = r.address(r.size() - 1); },
+	 0x1101, 0},
+	{"WriteWrap", [](Segment &s, const Region &) { s.offset = UINT64_MAX - 3; }, 0x1103,
+	 0x1101},
+	{"WriteDdpVersion", [](Segment &s, const Region &) { s.ddp_version = 2; }, 0x1104, 0,
+	 false},
+	{"WriteRdmapVersion", [](Segment &s, const Region &) { s.rdmap_version = 2; }, 0x0205, 0,
+	 false},
+	{"TaggedUnknownOpcode", [](Segment &s, const Region &) { s.opcode = RdmapOpcode(15); },
+	 0x0206, 0, false},
 	{"TaggedSend", [](Segment &s, const Region &) { s.opcode = op_send; }, 0x0206, 0, false},
-	{"UnexpectedReadResponse", [](Segment &s, const Region &) { s.opcode = op_read_response; }, 0x0206, 0x1100,
+	{"UnexpectedReadResponse", [](Segment &s, const Region &) { s.opcode = op_read_response; },
+	 0x0206, 0x1100, false},
+	{"UntaggedUnknownOpcode",
+	 [](Segment &s, const Region &) { untagged(s, 0, RdmapOpcode(13)); }, 0x0206, 0, false},
+	{"UntaggedWrite", [](Segment &s, const Region &) { untagged(s, 0, op_write); }, 0x0206, 0,
 	 false},
-	{"UntaggedUnknownOpcode", [](Segment &s, const Region &) { untagged(s, 0, RdmapOpcode(13)); }, 0x0206, 0,
-	 false},
-	{"UntaggedWrite", [](Segment &s, const Region &) { untagged(s, 0, op_write); }, 0x0206, 0, false},
 	{"UnknownQueue", [](Segment &s, const Region &) { untagged(s, 7, op_send); }, 0x1201, 0},
 	{"SendDdpVersion",
 	 [](Segment &s, const Region &) {
@@ -460,7 +478,8 @@ const Fault faults[] = {
 		 s.payload.resize(1001);
 	 },
 	 0x1205, 0},
-	{"SendOnTheReadQueue", [](Segment &s, const Region &) { untagged(s, 1, op_send); }, 0x0206, 0x1201, false},
+	{"SendOnTheReadQueue", [](Segment &s, const Region &) { untagged(s, 1, op_send); }, 0x0206,
+	 0x1201, false},
 	{"ReadRequestOnTheSendQueue",
 	 [](Segment &s, const Region &r) {
 		 s = Segment::read_request(1, 1, 0, 10, r.rkey(), r.address());
@@ -480,9 +499,14 @@ const Fault faults[] = {
 	 },
 	 0x1205, 0, false},
 	{"ReadRequestSequence",
-	 [](Segment &s, const Region &r) { s = Segment::read_request(3, 1, 0, 10, r.rkey(), r.address()); }, 0x1203, 0},
+	 [](Segment &s, const Region &r) {
+		 s = Segment::read_request(3, 1, 0, 10, r.rkey(), r.address());
+	 },
+	 0x1203, 0},
 	{"ReadUnknownStag",
-	 [](Segment &s, const Region &r) { s = Segment::read_request(1, 1, 0, 10, r.rkey() ^ 0xff00, r.address()); },
+	 [](Segment &s, const Region &r) {
+		 s = Segment::read_request(1, 1, 0, 10, r.rkey() ^ 0xff00, r.address());
+	 },
 	 0x0100, 0},
 	{"ReadBounds",
 	 [](Segment &s, const Region &r) {
@@ -490,10 +514,15 @@ const Fault faults[] = {
 	 },
 	 0x0101, 0},
 	{"ReadSizeOfGigabytes",
-	 [](Segment &s, const Region &r) { s = Segment::read_request(1, 1, 0, ~0u, r.rkey(), r.address()); }, 0x0101, 0},
+	 [](Segment &s, const Region &r) {
+		 s = Segment::read_request(1, 1, 0, ~0u, r.rkey(), r.address());
+	 },
+	 0x0101, 0},
 	{"ReadWrap",
-	 [](Segment &s, const Region &r) { s = Segment::read_request(1, 1, 0, 10, r.rkey(), UINT64_MAX - 4); }, 0x0104,
-	 0x0101},
+	 [](Segment &s, const Region &r) {
+		 s = Segment::read_request(1, 1, 0, 10, r.rkey(), UINT64_MAX - 4);
+	 },
+	 0x0104, 0x0101},
 	{"InvalidateOfAPlainRegion",
 	 [](Segment &s, const Region &r) {
 		 untagged(s, 0, op_send_invalidate);

@@ -73,7 +73,8 @@ Bytes Segment::encode() const
 {
 	Bytes bytes;
 
-	bytes.push_back(static_cast<uint8_t>((tagged ? 0x80 : 0) | (last ? 0x40 : 0) | ddp_version));
+	bytes.push_back(
+		static_cast<uint8_t>((tagged ? 0x80 : 0) | (last ? 0x40 : 0) | ddp_version));
 	bytes.push_back(static_cast<uint8_t>(rdmap_version << 6 | opcode));
 	if (tagged) {
 		put32(bytes, stag);
@@ -136,8 +137,8 @@ Segment Segment::write(uint32_t stag, uint64_t offset, Bytes payload)
 	return s;
 }
 
-Segment Segment::read_request(uint32_t sequence, uint32_t sink_stag, uint64_t sink_offset, uint32_t size,
-			      uint32_t source_stag, uint64_t source_offset)
+Segment Segment::read_request(uint32_t sequence, uint32_t sink_stag, uint64_t sink_offset,
+			      uint32_t size, uint32_t source_stag, uint64_t source_offset)
 {
 	Segment s;
 
@@ -200,7 +201,8 @@ std::optional<Bytes> Wire::receive(std::size_t count, verbs::milliseconds timeou
 	Bytes bytes(count);
 
 	for (std::size_t have = 0; have < count;) {
-		auto left = std::chrono::duration_cast<verbs::milliseconds>(deadline - verbs::Clock::now());
+		auto left = std::chrono::duration_cast<verbs::milliseconds>(deadline -
+									    verbs::Clock::now());
 		if (!verbs::readable(fd_.get(), std::max(left, verbs::milliseconds(0))))
 			return std::nullopt;
 		auto n = recv(fd_.get(), bytes.data() + have, count - have, 0);

@@ -25,7 +25,8 @@ uint32_t crc32c(const uint8_t *data, std::size_t length);
 
 struct MpaFrame {
 	static constexpr uint8_t markers = 0x80, crc = 0x40, reject = 0x20, enhanced = 0x10;
-	/* In the first two of the four bytes that enhanced frames begin their private data with ... */
+	/* In the first two of the four bytes that enhanced frames begin their private data with ...
+	 */
 	static constexpr uint32_t peer_to_peer = 0x8000, rtr_send = 0x4000;
 	/* ... and in the second two. */
 	static constexpr uint32_t rtr_write = 0x8000, rtr_read = 0x4000;
@@ -66,8 +67,8 @@ struct Segment {
 
 	static Segment send(uint32_t sequence, Bytes payload);
 	static Segment write(uint32_t stag, uint64_t offset, Bytes payload);
-	static Segment read_request(uint32_t sequence, uint32_t sink_stag, uint64_t sink_offset, uint32_t size,
-				    uint32_t source_stag, uint64_t source_offset);
+	static Segment read_request(uint32_t sequence, uint32_t sink_stag, uint64_t sink_offset,
+				    uint32_t size, uint32_t source_stag, uint64_t source_offset);
 	static Segment terminate(uint32_t code);
 
 	/* Of a Terminate: layer, type and code, as in ziw_cqe.vendor_err. */

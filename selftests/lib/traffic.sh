@@ -69,16 +69,16 @@ listening()
 between()
 {
 	local server_host=$1 client_host=$2 port=$3 limit=${TIME_LIMIT:-60} log rc=0 server_rc=0 pid
-	local -a server=()
+	local -a command=()
 
 	shift 3
 	while [[ $1 != -- ]]; do
-		server+=("$1")
+		command+=("$1")
 		shift
 	done
 	shift
 	log=$(mktemp)
-	become "$server_host" timeout "$limit" "${server[@]}" > "$log" 2>&1 &
+	become "$server_host" timeout "$limit" "${command[@]}" > "$log" 2>&1 &
 	pid=$!
 	listening "$port" "$pid" || rc=$?
 	if ((rc == 0)); then
@@ -92,7 +92,7 @@ between()
 	fi
 	wait "$pid" || server_rc=$?
 	if ((rc || server_rc)); then
-		echo "server: '${server[*]}' on host '$server_host' ended with $server_rc and said:"
+		echo "server: '${command[*]}' on host '$server_host' ended with $server_rc and said:"
 		tail -n 40 "$log"
 	fi
 	rm -f "$log"

@@ -131,7 +131,8 @@ public:
 	explicit Pages(std::size_t size, int flags = 0, int protection = PROT_READ | PROT_WRITE)
 		: size_(size ? size : 1)
 	{
-		void *p = mmap(nullptr, size_, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+		void *p = mmap(nullptr, size_, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1,
+			       0);
 		if (p == MAP_FAILED)
 			fail("mmap");
 		data_ = static_cast<unsigned char *>(p);
