@@ -5,8 +5,8 @@
 # The kernel to build for; KDIR names its headers directly.
 KVER ?= $(shell uname -r)
 KDIR ?= /lib/modules/$(KVER)/build
-# Where provider and tools are built.
-O ?= $(CURDIR)/build
+# Where provider and tools are built. (O would reach the kernel's make, which means something else by it.)
+BUILD ?= $(CURDIR)/build
 DESTDIR ?=
 
 version := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
@@ -26,16 +26,16 @@ modules: need-headers ## build ziw.ko for the running kernel, or for KVER=releas
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 
 provider: ## build the provider for the installed rdma-core, into build/provider
-	provider/build $(O)/provider
+	provider/build $(BUILD)/provider
 
 tools: ## build the tools, into build/tools
-	tools/build $(O)/tools
+	tools/build $(BUILD)/tools
 
 install: need-root need-dkms need-headers provider ## install the module (DKMS), the provider and the man pages
 	install -d $(source_dir) $(provider_dir) $(driver_dir) $(man_dir)/man7
 	cp -R --parents Kbuild dkms.conf COPYING $$(find kernel uapi -name '*.[ch]') $(source_dir)/
-	install -m 644 $(O)/provider/libziw-rdmav*.so $(provider_dir)/
-	install -m 644 $(O)/provider/ziw.driver $(driver_dir)/
+	install -m 644 $(BUILD)/provider/libziw-rdmav*.so $(provider_dir)/
+	install -m 644 $(BUILD)/provider/ziw.driver $(driver_dir)/
 	install -m 644 provider/man/*.7 $(man_dir)/man7/
 	dkms install --force ziw/$(version) -k $(KVER)
 
@@ -57,7 +57,7 @@ shell: need-root ## a shell in a virtual machine that has the module and the pro
 	selftests/vm/run --kernel 6.12 --shell
 
 clean: ## remove what the targets above built here (the test machines' cache stays)
-	rm -rf $(O)
+	rm -rf $(BUILD)
 	find . -path ./.git -prune -o \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
 		-o -name '.*.cmd' -o -name '*.o.d' \) -type f -exec rm -f {} +
 	rm -f Module.symvers modules.order
