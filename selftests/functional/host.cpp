@@ -108,7 +108,9 @@ Host::Host(const std::string &description) : type_(driver_type())
 	auto here = address(Family::ipv4);
 	check(rdma_bind_addr(anchor_.get(), here.get()), "rdma_bind_addr on " + description);
 	if (!anchor_->verbs || device_ != ibv_get_device_name(anchor_->verbs->device))
-		throw std::runtime_error(description + " is not the device of its address");
+		throw std::runtime_error(
+			description + " is not the device of its address, that is " +
+			(anchor_->verbs ? ibv_get_device_name(anchor_->verbs->device) : "none"));
 	check(ibv_query_device(context(), &attributes_), "ibv_query_device");
 	pd_.reset(check(ibv_alloc_pd(context()), "ibv_alloc_pd"));
 	scratch_ = verbs::Pages(4096);
@@ -148,12 +150,18 @@ Address Host::address(Family family) const
 		Address found;
 		if (i->ifa_addr->sa_family == AF_INET && family == Family::ipv4) {
 			std::memcpy(&found.storage, i->ifa_addr, sizeof(sockaddr_in));
+			/* To rdma_cm 127.0.0.1 and ::1 are no address of any device. */
+			auto *four = reinterpret_cast<sockaddr_in *>(&found.storage);
+			if (ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET)
+				continue;
 			return found;
 		}
 		if (i->ifa_addr->sa_family != AF_INET6 || family == Family::ipv4)
 			continue;
 		std::memcpy(&found.storage, i->ifa_addr, sizeof(sockaddr_in6));
 		auto *six = reinterpret_cast<sockaddr_in6 *>(&found.storage);
+		if (IN6_IS_ADDR_LOOPBACK(&six->sin6_addr))
+			continue;
 		if (!IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr) == (family != Family::link_local))
 			return found;
 	}
