@@ -16,11 +16,23 @@ perftest()
 	grep -qE '^ *[0-9]+ +[0-9]+ +[0-9.]+' "$output" || { cat "$output"; fail "no result"; }
 }
 
+# perftest keeps receive credits of its own over iWARP: with events, a sender that has run out of them while
+# none of its sends is outstanding waits for an event that does not come. That is tried again.
+perftest_events()
+{
+	local try
+
+	for try in 1 2 3; do
+		! TIME_LIMIT=20 perftest "$@" || return 0
+	done
+	return 1
+}
+
 rping_sizes()
 {
 	local size
 
-	for size in 23 100 1448 4096 65536; do
+	for size in 23 100 1448 4096 65535; do
 		rping_between a b 10.0.0.2 -C 10 -S "$size"
 	done
 	rping_between b a 10.0.0.1 -C 10 -S 5000
@@ -73,9 +85,11 @@ copy()
 	become b rcopy -p 7500 > /dev/null 2>&1 &
 	pid=$!
 	listening 7500 "$pid" || skip "rcopy does not listen here"
-	in_host a timeout 60 rcopy "$file" 10.0.0.2 -p 7500 || { kill "$pid"; return 1; }
+	# Both hosts have one file system.
+	in_host a timeout 60 rcopy "$file" "10.0.0.2:$file.copy" -p 7500 || { kill "$pid"; return 1; }
 	kill "$pid" 2> /dev/null || :
-	rm -f "$file"
+	cmp "$file" "$file.copy"
+	rm -f "$file" "$file.copy"
 }
 
 devinfo()
@@ -103,7 +117,8 @@ check "rstream" sockets
 check "rcopy" copy
 for program in ib_send_bw ib_write_bw ib_read_bw; do
 	check "$program" perftest "$program" -n 500 -s 65536
-	check "$program, events" perftest "$program" -e -n 500 -s 65536
+	# perftest has no events for Writes.
+	[[ $program == ib_write_bw ]] || check "$program, events" perftest_events "$program" -e -n 500 -s 65536
 	check "$program, both ways" perftest "$program" -b -n 300 -s 65536
 	check "$program, 8 queue pairs" perftest "$program" -q 8 -n 100 -s 8192
 	check "$program, 1 byte" perftest "$program" -n 500 -s 1
