@@ -50,16 +50,25 @@ topology_up()
 	done
 	wait_for_carrier "a$tag" "va$tag"
 	wait_for_carrier "b$tag" "vb$tag"
-	# A first rdma_resolve_addr waits out its time where the neighbour is not known yet.
-	for host in 10.0.0.2 fd00::2 "$(link_local "b$tag" "vb$tag")%va$tag"; do
-		in_host "a$tag" ping -q -c 1 -W 5 "$host" > /dev/null
-	done
+	neighbours "a$tag" "va$tag" "b$tag" "vb$tag"
+	neighbours "b$tag" "vb$tag" "a$tag" "va$tag"
 }
 
-# link_local NAMESPACE NETDEV
-link_local()
+# neighbours NAMESPACE NETDEV PEER-NAMESPACE PEER-NETDEV: make the peer's addresses known. A first
+# rdma_resolve_addr waits out its time where the neighbour has to be asked for.
+neighbours()
 {
-	ip -n "$1" -6 -o addr show dev "$2" scope link | awk '{ sub("/.*", "", $4); print $4 }'
+	local mac address try
+
+	# The link-local address comes with the carrier, a moment later.
+	for try in {1..100}; do
+		[[ $(ip -n "$3" -6 -o addr show dev "$4" scope link) == "" ]] || break
+		sleep 0.05
+	done
+	mac=$(ip -n "$3" -o link show "$4" | sed 's/.*link.ether \([^ ]*\).*/\1/')
+	for address in $(ip -n "$3" -o addr show dev "$4" | awk '{ sub("/.*", "", $4); print $4 }'); do
+		ip -n "$1" neigh replace "$address" lladdr "$mac" dev "$2" nud stale
+	done
 }
 
 wait_for_carrier()
