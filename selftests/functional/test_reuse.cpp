@@ -88,8 +88,8 @@ TEST_P(ReuseTest, OverwrittenAtOnce)
 }
 
 /*
- * Nothing is lost, but on one machine the receiver may still be copying from the very pages that the
- * sender's TCP got acknowledged: that is no completion either.
+ * Nothing is lost, but on one machine the receiver may still be copying from the very pages that
+ * the sender's TCP got acknowledged: that is no completion either.
  */
 TEST_P(ReuseTest, OverwrittenWithoutLoss)
 {
