@@ -260,7 +260,7 @@ TEST_F(FullTest, SlotIsFreeWhenItsCompletionIsSeen)
 		ibv_qp_init_attr init{};
 		end.query(IBV_QP_CAP, &init);
 		auto room = init.cap.max_send_wr;
-		auto total = rounds(5000);
+		auto total = rounds(2000);
 		unsigned posted = 0, done = 0;
 		auto deadline = verbs::Clock::now() + verbs::milliseconds(60000);
 		while (done < total && why.empty()) {
