@@ -60,8 +60,8 @@ bool ziw_batch_has_room(const struct ziw_batch *batch, unsigned int payload,
 	return batch->num + payload / PAGE_SIZE + 2 * pieces + 6 <= ZIW_BATCH_FRAGS;
 }
 
-/* Add bytes that are in kernel hands, by copy. The data is final from here on. */
-static bool fpdu_copy(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
+/* Add bytes between markers. The data is final from here on. */
+static bool fpdu_copy_plain(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
 {
 	while (len) {
 		unsigned int n, off;
@@ -78,6 +78,44 @@ static bool fpdu_copy(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
 			fpdu->crc = crc32c(fpdu->crc, to, n);
 		if (!batch_add(fpdu->batch, page, off, n))
 			return false;
+		data += n;
+		len -= n;
+	}
+	return true;
+}
+
+/* RFC 5044, 4.3: one before the first FPDU, and one at each 512th octet after it. */
+static bool fpdu_marker(struct ziw_fpdu *fpdu)
+{
+	u8 marker[MPA_MARKER_SIZE];
+
+	ziw_mpa_marker_encode(marker, fpdu->pos);
+	if (!fpdu_copy_plain(fpdu, marker, sizeof(marker)))
+		return false;
+	/* One that precedes the length field is not part of what pointers count. */
+	if (fpdu->pos)
+		fpdu->pos += sizeof(marker);
+	fpdu->batch->to_marker = MPA_MARKER_INTERVAL - sizeof(marker);
+	return true;
+}
+
+/* Add bytes that are in kernel hands, by copy, with the markers that fall among them. */
+static bool fpdu_copy(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
+{
+	struct ziw_batch *batch = fpdu->batch;
+
+	if (!batch->markers)
+		return fpdu_copy_plain(fpdu, data, len);
+	while (len) {
+		unsigned int n;
+
+		if (!batch->to_marker && !fpdu_marker(fpdu))
+			return false;
+		n = min(len, batch->to_marker);
+		if (!fpdu_copy_plain(fpdu, data, n))
+			return false;
+		batch->to_marker -= n;
+		fpdu->pos += n;
 		data += n;
 		len -= n;
 	}
@@ -106,6 +144,8 @@ int ziw_fpdu_begin(struct ziw_fpdu *fpdu, struct ziw_batch *batch, bool crc_on,
 	fpdu->crc = ~0U;
 	fpdu->start_num = batch->num;
 	fpdu->start_bytes = batch->bytes;
+	fpdu->start_to_marker = batch->to_marker;
+	fpdu->pos = 0;
 	fpdu->start_len = batch->num > batch->first ?
 			  batch->frag[batch->num - 1].bv_len : 0;
 
@@ -140,7 +180,8 @@ int ziw_fpdu_add(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
  * @spliced: set to true if a page was referenced
  *
  * Small pieces, and pages that the network stack may not hold references to
- * (slab), are copied.
+ * (slab), are copied; so is everything in a stream with markers, which would
+ * cut a page into nine.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -152,7 +193,7 @@ int ziw_fpdu_splice(struct ziw_fpdu *fpdu, const void *data, unsigned int len,
 				       PAGE_SIZE - offset_in_page(data));
 		struct page *page = virt_to_page(data);
 
-		if (n < MIN_SPLICE || !sendpage_ok(page)) {
+		if (n < MIN_SPLICE || !sendpage_ok(page) || fpdu->batch->markers) {
 			if (!fpdu_copy(fpdu, data, n))
 				return -ENOMEM;
 		} else {
@@ -180,6 +221,14 @@ int ziw_fpdu_end(struct ziw_fpdu *fpdu)
 	unsigned int pad = ziw_mpa_pad(fpdu->ulpdu);
 	__le32 crc = 0;
 
+	if (fpdu->batch->markers) {
+		if (!fpdu_copy(fpdu, buf, pad))
+			return -ENOMEM;
+		pad = 0;
+		/* RFC 5044, 4.4: the CRC covers a marker that precedes it. */
+		if (!fpdu->batch->to_marker && !fpdu_marker(fpdu))
+			return -ENOMEM;
+	}
 	if (fpdu->crc_on)
 		crc = cpu_to_le32(~crc32c(fpdu->crc, buf, pad));
 	memcpy(buf + pad, &crc, sizeof(crc));
@@ -200,4 +249,5 @@ void ziw_fpdu_cancel(struct ziw_fpdu *fpdu)
 	if (batch->num > batch->first)
 		batch->frag[batch->num - 1].bv_len = fpdu->start_len;
 	batch->bytes = fpdu->start_bytes;
+	batch->to_marker = fpdu->start_to_marker;
 }

@@ -10,18 +10,22 @@
  * @crc_on: compute the CRC
  * @crc: so far
  * @ulpdu: length of its ULPDU
+ * @pos: bytes of it in the stream, markers included
  * @start_num: fragments in the batch before it
  * @start_len: length of the last of these, which may have grown since
  * @start_bytes: bytes in the batch before it
+ * @start_to_marker: the batch's @to_marker before it
  */
 struct ziw_fpdu {
 	struct ziw_batch	*batch;
 	bool			crc_on;
 	u32			crc;
 	unsigned int		ulpdu;
+	unsigned int		pos;
 	unsigned int		start_num;
 	unsigned int		start_len;
 	unsigned int		start_bytes;
+	unsigned int		start_to_marker;
 };
 
 void *ziw_arena_get(unsigned int min, unsigned int want, unsigned int *len,

@@ -339,7 +339,7 @@ static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
 		remember_qp(conn, qp);
 		conn->cm_id = cm_id;
 		cm_id->add_ref(cm_id);
-		ziw_conn_start_timer(conn, ziw_setup_timeout);
+		ziw_conn_start_timer(conn, ziw_param(dev, ZIW_PARAM_SETUP_TIMEOUT));
 		ziw_conn_kick(conn);
 	}
 	mutex_unlock(&conn->mutex);
@@ -387,7 +387,7 @@ int ziw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
 		ziw_qp_put(qp);
 		return -ENOMEM;
 	}
-	params->rev = ziw_mpa_rev;
+	params->rev = ziw_param(dev, ZIW_PARAM_MPA_REV);
 	params->want_ird = min_t(u32, param->ird, ZIW_MAX_IRD);
 	params->want_ord = min_t(u32, param->ord, ZIW_MAX_ORD);
 	params->pd_len = param->private_data_len;
@@ -432,13 +432,19 @@ static void choose_reply(struct ziw_conn *conn, const struct iw_cm_conn_param *p
 			 struct ziw_mpa_frame *reply)
 {
 	const struct ziw_mpa_frame *request = &conn->frame;
+	const struct ziw_dev *dev = conn->dev;
+	u8 rtr = ziw_param(dev, ZIW_PARAM_RTR);
 
-	conn->crc = ziw_crc || request->crc;
+	conn->crc = request->crc ||
+		    ziw_param(dev, ZIW_PARAM_CRC) == ZIW_CRC_REQUIRED;
+	conn->tx.batch.markers = request->markers;
+	conn->rx.markers = ziw_param(dev, ZIW_PARAM_MARKERS);
 	conn->ird = min_t(u32, param->ird, ZIW_MAX_IRD);
 	conn->ord = min_t(u32, param->ord, ZIW_MAX_ORD);
 	reply->reply = true;
 	reply->rev = request->rev;
 	reply->crc = conn->crc;
+	reply->markers = conn->rx.markers;
 	reply->pd_len = param->private_data_len;
 	if (!request->enhanced)
 		return;
@@ -446,7 +452,8 @@ static void choose_reply(struct ziw_conn *conn, const struct iw_cm_conn_param *p
 	reply->enhanced = true;
 	reply->p2p = request->p2p;
 	if (request->p2p) {
-		reply->rtr = request->rtr & ZIW_RTR_ALL ? : ZIW_RTR_ALL;
+		/* With none in common the initiator ends it (RFC 6581, 9.2). */
+		reply->rtr = request->rtr & rtr ? : rtr;
 		conn->rx.want_rtr = reply->rtr;
 		/* The RTR read needs a place in our IRD. */
 		if (reply->rtr & ZIW_RTR_READ)
@@ -485,7 +492,8 @@ static int accept_locked(struct ziw_conn *conn, struct iw_cm_id *cm_id,
 	fill_addresses(conn, &event);
 	cm_event(conn, &event);
 	if (reply.p2p)
-		ziw_conn_start_timer(conn, ziw_setup_timeout);
+		ziw_conn_start_timer(conn, ziw_param(conn->dev,
+						     ZIW_PARAM_SETUP_TIMEOUT));
 	return 0;
 }
 
@@ -547,7 +555,7 @@ int ziw_reject(struct iw_cm_id *cm_id, const void *pdata, u8 pd_len)
 			.reply		= true,
 			.rev		= request->rev,
 			.reject		= true,
-			.crc		= ziw_crc,
+			.crc		= request->crc,
 			.enhanced	= request->enhanced,
 			.p2p		= request->p2p,
 			.rtr		= request->p2p ? ZIW_RTR_ALL : 0,

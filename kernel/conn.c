@@ -220,7 +220,8 @@ static int recv_frame(struct ziw_conn *conn)
 
 /**
  * ziw_conn_attach - give the connection to a QP, whose stream begins
- * @conn: connection; conn->mutex held; crc, ird, ord and rx.want_rtr are set
+ * @conn: connection; conn->mutex held; crc, ird, ord, rx.want_rtr, and markers in
+ *        both directions are set
  * @qp: queue pair; on success a reference goes to the connection
  *
  * Context: process.
@@ -241,9 +242,11 @@ int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp)
 
 	conn->tx.msn_send = 1;
 	conn->tx.msn_read = 1;
+	conn->tx.msn_atomic = 1;
 	conn->rx.msn[DDP_QN_SEND] = 1;
 	conn->rx.msn[DDP_QN_READ_REQ] = 1;
 	conn->rx.msn[DDP_QN_TERMINATE] = 1;
+	conn->rx.msn[DDP_QN_ATOMIC_RESP] = 1;
 
 	lock_sock(sk);
 	spin_lock_bh(&qp->lock);
@@ -256,7 +259,10 @@ int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp)
 		 * here on the regions decide, until modify_qp says otherwise.
 		 */
 		qp->attr.qp_access_flags = IB_ACCESS_REMOTE_WRITE |
-					   IB_ACCESS_REMOTE_READ;
+					   IB_ACCESS_REMOTE_READ |
+					   IB_ACCESS_REMOTE_ATOMIC;
+		/* All of the setup was taken off, and no more. */
+		conn->rx.marker_seq = tcp_sk(sk)->copied_seq;
 		conn->qp = qp;
 		rcu_assign_pointer(qp->conn, conn);
 		set_bit(ZIW_CONN_IN_STREAM, &conn->flags);
@@ -412,7 +418,7 @@ static void linger(struct ziw_conn *conn)
 {
 	kernel_sock_shutdown(conn->sock, SHUT_WR);
 	conn->state = ZIW_CONN_LINGERING;
-	ziw_conn_start_timer(conn, ziw_user_timeout);
+	ziw_conn_start_timer(conn, ziw_param(conn->dev, ZIW_PARAM_USER_TIMEOUT));
 	ziw_conn_kick(conn);
 }
 
@@ -473,7 +479,7 @@ static void half_close(struct ziw_conn *conn)
 	release_sock(conn->sk);
 	kernel_sock_shutdown(conn->sock, SHUT_WR);
 	conn->state = ZIW_CONN_CLOSING;
-	ziw_conn_start_timer(conn, ziw_close_timeout);
+	ziw_conn_start_timer(conn, ziw_param(conn->dev, ZIW_PARAM_CLOSE_TIMEOUT));
 }
 
 /* Whether the SQ is drained, and all the peer asked for is answered. */
@@ -530,7 +536,7 @@ static void step_streaming(struct ziw_conn *conn)
 	if (done)
 		half_close(conn);
 	else if (!timer_pending_or_due(conn))
-		ziw_conn_start_timer(conn, ziw_close_timeout);
+		ziw_conn_start_timer(conn, ziw_param(conn->dev, ZIW_PARAM_CLOSE_TIMEOUT));
 	else if (test_bit(ZIW_CONN_TIMEOUT, &conn->flags))
 		ziw_conn_finish(conn);
 	else
@@ -551,19 +557,28 @@ static void setup_failed(struct ziw_conn *conn, int err)
 
 static int send_request(struct ziw_conn *conn)
 {
+	const struct ziw_dev *dev = conn->dev;
 	struct ziw_mpa_frame frame = {
 		.rev		= conn->rev,
-		.crc		= ziw_crc,
+		.markers	= ziw_param(dev, ZIW_PARAM_MARKERS),
+		.crc		= ziw_param(dev, ZIW_PARAM_CRC) != ZIW_CRC_OFF,
 		.pd_len		= conn->pd_len,
 	};
+
+	/* What was asked for holds, even if the parameters change before the reply. */
+	conn->crc = frame.crc;
+	conn->rx.markers = frame.markers;
 
 	if (conn->rev == 2) {
 		frame.enhanced = true;
 		frame.p2p = true;
-		frame.rtr = ZIW_RTR_WRITE | ZIW_RTR_SEND;
+		frame.rtr = ziw_param(dev, ZIW_PARAM_RTR);
 		/* The response to an RTR read needs a place to wait. */
-		if (conn->want_ord)
-			frame.rtr |= ZIW_RTR_READ;
+		if (frame.rtr == ZIW_RTR_READ)
+			conn->want_ord = max(conn->want_ord, 1U);
+		else if (!conn->want_ord)
+			frame.rtr &= ~ZIW_RTR_READ;
+		conn->want_rtr = frame.rtr;
 		frame.ird = conn->want_ird;
 		frame.ord = conn->want_ord;
 	}
@@ -608,7 +623,7 @@ static u16 adopt_reply(struct ziw_conn *conn)
 	}
 	if (!frame->p2p)
 		return 0;
-	rtr = frame->rtr;
+	rtr = frame->rtr & conn->want_rtr;
 	if (!conn->ord)
 		rtr &= ~ZIW_RTR_READ;
 	if (rtr & ZIW_RTR_WRITE)
@@ -640,9 +655,6 @@ static void step_req_sent(struct ziw_conn *conn)
 	}
 	if (ret > 0 && conn->frame.pd_len > ZIW_MAX_CM_PRIVATE)
 		ret = -EMSGSIZE;
-	/* Markers are not sent, so a peer that insists on them is no peer. */
-	if (ret > 0 && conn->frame.markers)
-		ret = -EPROTONOSUPPORT;
 	if (ret < 0) {
 		setup_failed(conn, ret);
 		return;
@@ -652,7 +664,8 @@ static void step_req_sent(struct ziw_conn *conn)
 		return;
 	}
 
-	conn->crc = ziw_crc || conn->frame.crc;
+	conn->crc |= conn->frame.crc;
+	conn->tx.batch.markers = conn->frame.markers;
 	term.code = adopt_reply(conn);
 	conn->tx.open = true;
 	ziw_conn_stop_timer(conn);
@@ -682,7 +695,7 @@ static void refuse(struct ziw_conn *conn)
 		.reply		= true,
 		.rev		= conn->frame.rev,
 		.reject		= true,
-		.crc		= ziw_crc,
+		.crc		= conn->frame.crc,
 		.enhanced	= conn->frame.enhanced,
 		.p2p		= conn->frame.p2p,
 		.rtr		= conn->frame.p2p ? ZIW_RTR_ALL : 0,
@@ -708,10 +721,6 @@ static void step_req_wait(struct ziw_conn *conn)
 		ibdev_dbg(&conn->dev->ibdev,
 			  "refused: %u bytes of private data, the CM carries %u\n",
 			  conn->frame.pd_len, ZIW_MAX_CM_PRIVATE);
-		refuse(conn);
-		return;
-	}
-	if (conn->frame.markers) {
 		refuse(conn);
 		return;
 	}

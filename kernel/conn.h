@@ -20,12 +20,16 @@
  * @first: first fragment not yet taken by TCP
  * @num: fragments
  * @bytes: not yet taken by TCP
+ * @markers: the peer wants markers in the stream; constant while in stream
+ * @to_marker: bytes of the stream until the next; 0: it is due
  */
 struct ziw_batch {
 	struct bio_vec		frag[ZIW_BATCH_FRAGS];
 	unsigned int		first;
 	unsigned int		num;
 	unsigned int		bytes;
+	bool			markers;
+	unsigned int		to_marker;
 };
 
 /**
@@ -33,27 +37,29 @@ struct ziw_batch {
  * @active: there is one
  * @zero_copy: payload pages are handed to TCP in place
  * @spliced: at least one was
+ * @imm_due: its Immediate Data is still to be sent: before a Send, after a Write
+ * @payload_done: its last segment of payload is built
  * @index: its slot in the SQ
- * @total: bytes of payload
- * @sent: of these, in FPDUs already
+ * @sent: bytes of payload in FPDUs already
  * @sge_index: SGE of the next byte
  * @sge_off: offset in it
  * @msn: of its untagged message
- * @hdr: copied from the ring once
- * @sge: copied from the ring once
+ * @imm_msn: of its Immediate Data Message
+ * @wr: copied from the ring once
  */
 struct ziw_tx_wqe {
 	bool			active;
 	bool			zero_copy;
 	bool			spliced;
+	bool			imm_due;
+	bool			payload_done;
 	u32			index;
-	u32			total;
 	u32			sent;
 	u32			sge_index;
 	u32			sge_off;
 	u32			msn;
-	struct ziw_sq_wqe	hdr;
-	struct ziw_sge		sge[ZIW_MAX_SGE];
+	u32			imm_msn;
+	struct ziw_wqe		wr;
 };
 
 /**
@@ -69,6 +75,7 @@ struct ziw_tx_wqe {
  * @resp_sent: bytes sent of the response to the Read Request at irq_tail
  * @msn_send: next MSN of queue 0
  * @msn_read: next MSN of queue 1
+ * @msn_atomic: next MSN of queue 3
  * @term: Terminate Message
  * @wqe: current WQE
  * @batch: what TCP has not yet taken
@@ -84,6 +91,7 @@ struct ziw_tx {
 	u32			resp_sent;
 	u32			msn_send;
 	u32			msn_read;
+	u32			msn_atomic;
 	struct ziw_terminate	term;
 	struct ziw_tx_wqe	wqe;
 	struct ziw_batch	batch;
@@ -93,9 +101,15 @@ struct ziw_tx {
  * struct ziw_rx - receive engine; guarded by the socket lock
  * @failed: nothing more is received
  * @want_rtr: ZIW_RTR_* that the first FPDU may be
+ * @markers: we asked the peer for markers; constant while in stream
+ * @marker_seq: sequence number of the first
  * @msn: next MSN of each untagged queue
  * @mo: next MO of the Send being received
  * @have_rqe: @rqe is valid
+ * @have_imm: @imm belongs to the Send that comes next
+ * @write_last: the message before was a Write, of which all is placed
+ * @write_len: bytes of the last Write
+ * @imm: immediate data, as the verbs have it
  * @read_loaded: @rqe_read holds the sink of the read at orq_tail
  * @read_got: bytes of its response received
  * @rqe: receive WQE being filled
@@ -112,9 +126,15 @@ struct ziw_sink {
 struct ziw_rx {
 	bool			failed;
 	u8			want_rtr;
-	u32			msn[3];
+	bool			markers;
+	u32			marker_seq;
+	u32			msn[DDP_QN_NUM];
 	u32			mo;
 	bool			have_rqe;
+	bool			have_imm;
+	bool			write_last;
+	u32			write_len;
+	u32			imm;
 	bool			read_loaded;
 	u32			read_got;
 	struct ziw_rqe		rqe;
@@ -124,28 +144,45 @@ struct ziw_rx {
 	u32			unacked;
 };
 
-/**
- * struct ziw_orq_entry - an RDMA Read that waits for its response
- * @sq_index: index of its WQE, unless @rtr
- * @rtr: it is the RTR indication, and has no WQE
- * @size: bytes requested
- * @stag: Data Sink STag we named: a token, checked on each segment
- */
-struct ziw_orq_entry {
-	u32			sq_index;
-	bool			rtr;
-	u32			size;
-	u32			stag;
+enum ziw_orq_kind {
+	ZIW_ORQ_READ,
+	ZIW_ORQ_ATOMIC,
+	ZIW_ORQ_RTR,		/* the RTR indication: a read without a WQE */
 };
 
 /**
- * struct ziw_irq_entry - an inbound RDMA Read Request to answer
- * @req: what the peer asked for
+ * struct ziw_orq_entry - a request that waits for its response
+ * @kind: what was asked for
+ * @sq_index: index of its WQE, unless ZIW_ORQ_RTR
+ * @size: bytes requested
+ * @token: Data Sink STag, or Request Identifier, that we named; checked on each
+ *         segment of the response
+ */
+struct ziw_orq_entry {
+	enum ziw_orq_kind	kind;
+	u32			sq_index;
+	u32			size;
+	u32			token;
+};
+
+/**
+ * struct ziw_irq_entry - an inbound request to answer
  * @msn: of its message, for a Terminate Message
+ * @is_atomic: @atomic, else @read
+ * @done: the Atomic Operation was carried out, and found @value
+ * @value: for the response
+ * @read: what the peer asked for
+ * @atomic: likewise
  */
 struct ziw_irq_entry {
-	struct ziw_read_req	req;
-	u32			msn;
+	u32				msn;
+	bool				is_atomic;
+	bool				done;
+	u64				value;
+	union {
+		struct ziw_read_req	read;
+		struct ziw_atomic_req	atomic;
+	};
 };
 
 enum ziw_conn_state {
@@ -189,6 +226,7 @@ enum ziw_conn_flag {
  * @rev: MPA revision of our Request Frame
  * @want_ird: IRD that the ULP asked for
  * @want_ord: ORD that the ULP asked for
+ * @want_rtr: ZIW_RTR_* that our Request Frame offered
  * @pd_len: bytes valid in @pd
  * @pd: private data of our Request Frame
  * @flags: enum ziw_conn_flag, atomic
@@ -231,6 +269,7 @@ struct ziw_conn {
 	u8			rev;
 	u32			want_ird;
 	u32			want_ord;
+	u8			want_rtr;
 	u8			pd_len;
 	u8			pd[ZIW_MAX_CM_PRIVATE];
 
@@ -308,7 +347,7 @@ void ziw_tx_run(struct ziw_conn *conn);
 void ziw_tx_kick(struct ziw_qp *qp);
 void ziw_tx_terminate(struct ziw_conn *conn, const struct ziw_terminate *term);
 void ziw_tx_reap(struct ziw_conn *conn);
-u32 ziw_orq_stag(u32 msn);
+u32 ziw_orq_token(u32 msn);
 void ziw_batch_drop(struct ziw_batch *batch);
 void ziw_arena_exit(void);
 
@@ -318,7 +357,7 @@ void ziw_rx_run(struct ziw_conn *conn);
 /* llp_tcp.c */
 int ziw_llp_init(void);
 int ziw_llp_create(struct ziw_dev *dev, int family, struct socket **sock);
-void ziw_llp_setup(struct socket *sock);
+void ziw_llp_setup(const struct ziw_dev *dev, struct socket *sock);
 int ziw_llp_send(struct sock *sk, struct ziw_batch *batch, bool more);
 void ziw_llp_install(struct sock *sk, struct ziw_conn *conn);
 void ziw_llp_remove(struct sock *sk);

@@ -127,6 +127,9 @@ static void cqe_to_wc(const struct ziw_cqe *cqe, struct ib_wc *wc)
 	wc->wr_id = cqe->wr_id;
 	wc->status = cqe->status;
 	wc->opcode = wc_opcodes[cqe->opcode];
+	if (cqe->flags & ZIW_CQE_MASKED)
+		wc->opcode = cqe->opcode == ZIW_OP_CMP_SWAP ? IB_WC_MASKED_COMP_SWAP :
+							      IB_WC_MASKED_FETCH_ADD;
 	wc->vendor_err = cqe->vendor_err;
 	wc->byte_len = cqe->byte_len;
 	wc->qp = cqe_qp(cqe);

@@ -64,7 +64,9 @@ static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr
 	attr->max_qp_rd_atom = ZIW_MAX_IRD;
 	attr->max_qp_init_rd_atom = ZIW_MAX_ORD;
 	attr->max_res_rd_atom = ZIW_MAX_IRD * ZIW_MAX_QP;
-	attr->atomic_cap = IB_ATOMIC_NONE;
+	/* By compare-and-exchange of the CPU: atomic for everybody on this host. */
+	attr->atomic_cap = IB_ATOMIC_GLOB;
+	attr->masked_atomic_cap = IB_ATOMIC_GLOB;
 	attr->max_srq = ZIW_MAX_SRQ;
 	attr->max_srq_wr = ZIW_MAX_WR;
 	attr->max_srq_sge = ZIW_MAX_SGE;
@@ -347,6 +349,7 @@ const struct ib_device_ops ziw_device_ops = {
 	.get_port_immutable	= ziw_port_immutable,
 	.get_link_layer		= ziw_link_layer,
 	.dealloc_driver		= ziw_dealloc_driver,
+	.device_group		= &ziw_param_group,
 
 	.alloc_ucontext		= ziw_alloc_ucontext,
 	.dealloc_ucontext	= ziw_dealloc_ucontext,

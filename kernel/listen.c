@@ -177,7 +177,7 @@ static void accept_one(struct ziw_listener *listener, struct socket *sock)
 	if (!listen ||
 	    atomic_read(&listen->half_open) >= max(listen->backlog, MIN_HALF_OPEN))
 		goto refuse;
-	ziw_llp_setup(sock);
+	ziw_llp_setup(listen->dev, sock);
 	conn = ziw_conn_alloc(listen->dev, sock, false);
 	if (IS_ERR(conn))
 		goto refuse;
@@ -187,7 +187,7 @@ static void accept_one(struct ziw_listener *listener, struct socket *sock)
 	mutex_lock(&conn->mutex);
 	conn->listen = listen;
 	ziw_llp_install(conn->sk, conn);
-	ziw_conn_start_timer(conn, ziw_setup_timeout);
+	ziw_conn_start_timer(conn, ziw_param(conn->dev, ZIW_PARAM_SETUP_TIMEOUT));
 	/* The frame may have come before the callbacks. */
 	ziw_conn_kick(conn);
 	mutex_unlock(&conn->mutex);

@@ -44,21 +44,23 @@ int ziw_llp_init(void)
 
 /**
  * ziw_llp_setup - options of a socket that is or will be connected
+ * @dev: device
  * @sock: socket
  *
  * Context: process.
  */
-void ziw_llp_setup(struct socket *sock)
+void ziw_llp_setup(const struct ziw_dev *dev, struct socket *sock)
 {
+	u32 timeout = ziw_param(dev, ZIW_PARAM_USER_TIMEOUT);
 	struct sock *sk = sock->sk;
 
 	tcp_sock_set_nodelay(sk);
 	sock_set_keepalive(sk);
 	/* Silence ends a connection in the same time whether or not data is due. */
-	tcp_sock_set_keepidle(sk, max(ziw_user_timeout / 2, 1U));
-	tcp_sock_set_keepintvl(sk, max(ziw_user_timeout / 10, 1U));
+	tcp_sock_set_keepidle(sk, max(timeout / 2, 1U));
+	tcp_sock_set_keepintvl(sk, max(timeout / 10, 1U));
 	tcp_sock_set_keepcnt(sk, 5);
-	tcp_sock_set_user_timeout(sk, ziw_user_timeout * MSEC_PER_SEC);
+	tcp_sock_set_user_timeout(sk, timeout * MSEC_PER_SEC);
 	/* The engines allocate in softirq. */
 	sk->sk_allocation = GFP_ATOMIC;
 	sk->sk_use_task_frag = false;
@@ -83,7 +85,7 @@ int ziw_llp_create(struct ziw_dev *dev, int family, struct socket **sock)
 			       IPPROTO_TCP, sock);
 	if (err)
 		return err;
-	ziw_llp_setup(*sock);
+	ziw_llp_setup(dev, *sock);
 	return 0;
 }
 

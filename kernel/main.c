@@ -14,40 +14,6 @@ MODULE_DESCRIPTION("ziw: RDMA on any network interface, iWARP over TCP");
 MODULE_LICENSE("GPL");
 MODULE_ALIAS_RDMA_LINK("ziw");
 
-unsigned int ziw_copy_threshold = 16384;
-module_param_named(copy_threshold, ziw_copy_threshold, uint, 0644);
-MODULE_PARM_DESC(copy_threshold,
-		 "bytes of a message from which its pages are sent in place and not copied (default 16384)");
-
-unsigned int ziw_max_fpdu;
-module_param_named(max_fpdu, ziw_max_fpdu, uint, 0444);
-MODULE_PARM_DESC(max_fpdu,
-		 "ULPDU size that messages are cut into, 128 to 65535 bytes; 0: what fits in one TCP segment (default 0)");
-
-unsigned int ziw_setup_timeout = 15;
-module_param_named(setup_timeout, ziw_setup_timeout, uint, 0444);
-MODULE_PARM_DESC(setup_timeout,
-		 "seconds that TCP's and MPA's connection setup may take, 1 to 60 (default 15)");
-
-unsigned int ziw_close_timeout = 5;
-module_param_named(close_timeout, ziw_close_timeout, uint, 0444);
-MODULE_PARM_DESC(close_timeout,
-		 "seconds that a graceful close may wait for the send queue or the peer, 1 to 60 (default 5)");
-
-unsigned int ziw_user_timeout = 30;
-module_param_named(user_timeout, ziw_user_timeout, uint, 0444);
-MODULE_PARM_DESC(user_timeout,
-		 "seconds of silence from the peer that end a connection, 10 to 3600 (default 30)");
-
-bool ziw_crc = true;
-module_param_named(crc, ziw_crc, bool, 0444);
-MODULE_PARM_DESC(crc,
-		 "ask for CRC; if off, it is used where the peer asks for it (default on)");
-
-unsigned int ziw_mpa_rev = 2;
-module_param_named(mpa_rev, ziw_mpa_rev, uint, 0444);
-MODULE_PARM_DESC(mpa_rev, "MPA revision to connect with, 1 or 2 (default 2)");
-
 struct workqueue_struct *ziw_wq;
 
 atomic64_t ziw_live[ZIW_LIVE_NUM];
@@ -173,6 +139,7 @@ static void dev_init(struct ziw_dev *dev, struct net_device *netdev)
 	dev->netdev = netdev;
 	netdev_hold(netdev, &dev->netdev_tracker, GFP_KERNEL);
 	dev_make_gid(dev);
+	ziw_params_init(dev);
 	xa_init(&dev->mrs);
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC);
 	xa_init_flags(&dev->requests, XA_FLAGS_ALLOC1);
@@ -347,27 +314,6 @@ static struct pernet_operations ziw_net_ops = {
 
 /* --- module --- */
 
-static int check_range(const char *name, unsigned int value, unsigned int min,
-		       unsigned int max)
-{
-	if (value >= min && value <= max)
-		return 0;
-	pr_err("ziw: parameter %s=%u is out of range: %u to %u\n", name, value, min, max);
-	return -EINVAL;
-}
-
-static int check_parameters(void)
-{
-	int err = 0;
-
-	if (ziw_max_fpdu)
-		err = err ?: check_range("max_fpdu", ziw_max_fpdu, 128, MPA_MAX_ULPDU);
-	err = err ?: check_range("setup_timeout", ziw_setup_timeout, 1, 60);
-	err = err ?: check_range("close_timeout", ziw_close_timeout, 1, 60);
-	err = err ?: check_range("user_timeout", ziw_user_timeout, 10, 3600);
-	return err ?: check_range("mpa_rev", ziw_mpa_rev, 1, 2);
-}
-
 static void report_leaks(void)
 {
 	int i;
@@ -382,9 +328,6 @@ static int __init ziw_init(void)
 {
 	int err;
 
-	err = check_parameters();
-	if (err)
-		return err;
 	err = ziw_llp_init();
 	if (err)
 		return err;

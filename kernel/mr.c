@@ -167,6 +167,46 @@ enum ziw_mr_error ziw_mr_check(struct ib_pd *pd, u32 stag, int access, u64 addr,
 }
 
 /**
+ * ziw_mr_atomic - carry out an Atomic Operation
+ * @pd: of the QP
+ * @req: with a known operation
+ * @value: filled: what was in memory before
+ *
+ * Atomic against every other access to the eight bytes, this host's included.
+ *
+ * Context: bottom halves off.
+ * Return: ZIW_MR_OK; or why not, and the memory is as it was.
+ */
+enum ziw_mr_error ziw_mr_atomic(struct ib_pd *pd, const struct ziw_atomic_req *req,
+				u64 *value)
+{
+	enum ziw_mr_error err;
+	u32 len = sizeof(u64);
+	struct ziw_mr *mr;
+	u64 *va, old;
+
+	mr = ziw_mr_get(pd, req->stag, false, IB_ACCESS_REMOTE_ATOMIC, req->to, len,
+			&err);
+	if (!mr)
+		return err;
+	va = ziw_mr_range(mr, req->to, &len);
+	if (!va) {
+		err = ZIW_MR_BOUNDS;
+	} else if (!IS_ALIGNED((unsigned long)va, sizeof(u64))) {
+		/* RFC 7306, 5.1: it is the memory that has to be aligned, not the TO. */
+		err = ZIW_MR_ALIGNMENT;
+	} else {
+		old = READ_ONCE(*va);
+		do {
+			*value = old;
+			old = cmpxchg64(va, old, ziw_atomic_result(req, old));
+		} while (old != *value);
+	}
+	ziw_mr_put(mr);
+	return err;
+}
+
+/**
  * ziw_mr_invalidate - make an STag invalid until it is registered anew
  * @pd: of the QP that asks
  * @dev: device

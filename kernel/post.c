@@ -7,13 +7,19 @@
 #include "conn.h"
 
 static const u8 kernel_opcodes[] = {
-	[IB_WR_RDMA_WRITE]		= ZIW_OP_WRITE,
-	[IB_WR_SEND]			= ZIW_OP_SEND,
-	[IB_WR_RDMA_READ]		= ZIW_OP_READ,
-	[IB_WR_SEND_WITH_INV]		= ZIW_OP_SEND_INV,
-	[IB_WR_RDMA_READ_WITH_INV]	= ZIW_OP_READ_INV,
-	[IB_WR_LOCAL_INV]		= ZIW_OP_LOCAL_INV,
-	[IB_WR_REG_MR]			= ZIW_OP_REG_MR,
+	[IB_WR_RDMA_WRITE]			= ZIW_OP_WRITE,
+	[IB_WR_RDMA_WRITE_WITH_IMM]		= ZIW_OP_WRITE_IMM,
+	[IB_WR_SEND]				= ZIW_OP_SEND,
+	[IB_WR_SEND_WITH_IMM]			= ZIW_OP_SEND_IMM,
+	[IB_WR_RDMA_READ]			= ZIW_OP_READ,
+	[IB_WR_ATOMIC_CMP_AND_SWP]		= ZIW_OP_CMP_SWAP,
+	[IB_WR_ATOMIC_FETCH_AND_ADD]		= ZIW_OP_FETCH_ADD,
+	[IB_WR_MASKED_ATOMIC_CMP_AND_SWP]	= ZIW_OP_CMP_SWAP,
+	[IB_WR_MASKED_ATOMIC_FETCH_AND_ADD]	= ZIW_OP_FETCH_ADD,
+	[IB_WR_SEND_WITH_INV]			= ZIW_OP_SEND_INV,
+	[IB_WR_RDMA_READ_WITH_INV]		= ZIW_OP_READ_INV,
+	[IB_WR_LOCAL_INV]			= ZIW_OP_LOCAL_INV,
+	[IB_WR_REG_MR]				= ZIW_OP_REG_MR,
 };
 
 static bool opcode_known(enum ib_wr_opcode opcode)
@@ -31,7 +37,7 @@ static int fill_inline(struct ziw_sq *sq, struct ziw_sq_wqe *wqe,
 	int i;
 
 	for (i = 0; i < wr->num_sge; i++) {
-		if (wr->sg_list[i].length > sq->max_inline - len)
+		if (wr->sg_list[i].length > sq->limits.max_inline - len)
 			return -EINVAL;
 		memcpy(to + len, (void *)(uintptr_t)wr->sg_list[i].addr,
 		       wr->sg_list[i].length);
@@ -48,7 +54,7 @@ static int fill_sges(struct ziw_sq *sq, struct ziw_sq_wqe *wqe,
 {
 	int i;
 
-	if (wr->num_sge < 0 || wr->num_sge > sq->max_sge)
+	if (wr->num_sge < 0 || wr->num_sge > sq->limits.max_sge)
 		return -EINVAL;
 	wqe->num_sge = wr->num_sge;
 	for (i = 0; i < wr->num_sge; i++) {
@@ -57,6 +63,20 @@ static int fill_sges(struct ziw_sq *sq, struct ziw_sq_wqe *wqe,
 		wqe->sge[i].lkey = wr->sg_list[i].lkey;
 	}
 	return 0;
+}
+
+static void fill_atomic(struct ziw_sq_wqe *wqe, const struct ib_atomic_wr *wr)
+{
+	wqe->remote_addr = wr->remote_addr;
+	wqe->rkey = wr->rkey;
+	wqe->compare_add = wr->compare_add;
+	wqe->swap = wr->swap;
+	if (wr->wr.opcode == IB_WR_MASKED_ATOMIC_CMP_AND_SWP ||
+	    wr->wr.opcode == IB_WR_MASKED_ATOMIC_FETCH_AND_ADD) {
+		wqe->flags |= ZIW_WQE_MASKED;
+		wqe->compare_add_mask = wr->compare_add_mask;
+		wqe->swap_mask = wr->swap_mask;
+	}
 }
 
 static int fill_wqe(struct ziw_qp *qp, struct ziw_sq_wqe *wqe,
@@ -84,14 +104,26 @@ static int fill_wqe(struct ziw_qp *qp, struct ziw_sq_wqe *wqe,
 	case IB_WR_LOCAL_INV:
 		wqe->ex = wr->ex.invalidate_rkey;
 		return 0;
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		wqe->ex = (__force u32)wr->ex.imm_data;
+		fallthrough;
 	case IB_WR_RDMA_WRITE:
 	case IB_WR_RDMA_READ:
 	case IB_WR_RDMA_READ_WITH_INV:
 		wqe->remote_addr = rdma_wr(wr)->remote_addr;
 		wqe->rkey = rdma_wr(wr)->rkey;
 		break;
+	case IB_WR_SEND_WITH_IMM:
+		wqe->ex = (__force u32)wr->ex.imm_data;
+		break;
 	case IB_WR_SEND_WITH_INV:
 		wqe->ex = wr->ex.invalidate_rkey;
+		break;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+	case IB_WR_MASKED_ATOMIC_CMP_AND_SWP:
+	case IB_WR_MASKED_ATOMIC_FETCH_AND_ADD:
+		fill_atomic(wqe, atomic_wr(wr));
 		break;
 	default:
 		break;
@@ -99,8 +131,8 @@ static int fill_wqe(struct ziw_qp *qp, struct ziw_sq_wqe *wqe,
 	/* It invalidates its sink, whatever key the caller had when it filled this in. */
 	if (wr->opcode == IB_WR_RDMA_READ_WITH_INV && wr->num_sge)
 		wqe->ex = wr->sg_list[0].lkey;
-	if (wr->send_flags & IB_SEND_INLINE && wr->opcode != IB_WR_RDMA_READ &&
-	    wr->opcode != IB_WR_RDMA_READ_WITH_INV)
+	/* What comes back cannot be inline. */
+	if (wr->send_flags & IB_SEND_INLINE && !ziw_wqe_is_request(wqe->opcode))
 		return fill_inline(&qp->sq, wqe, wr);
 	return fill_sges(&qp->sq, wqe, wr);
 }

@@ -171,6 +171,8 @@ static void complete_send(struct ziw_qp *qp, const struct ziw_sq_track *track,
 		return;
 	if (status != IB_WC_SUCCESS)
 		cqe.vendor_err = qp->vendor_err;
+	if (track->flags & ZIW_SQ_MASKED)
+		cqe.flags |= ZIW_CQE_MASKED;
 	if (!ziw_cq_push(ziw_send_cq(qp), &cqe, &qp->ibqp))
 		ziw_qp_fail(qp, IB_EVENT_QP_FATAL);
 }
@@ -223,11 +225,9 @@ static void flush_sq(struct ziw_qp *qp, unsigned int budget)
 		const struct ziw_sq_wqe *wqe = ziw_ring_slot(ring, sq->next);
 		struct ziw_sq_track track = {
 			.wr_id	= READ_ONCE(wqe->wr_id),
-			.opcode	= READ_ONCE(wqe->opcode),
+			.opcode	= ziw_wqe_cqe_opcode(READ_ONCE(wqe->opcode)),
 		};
 
-		if (track.opcode > ZIW_OP_REG_MR)
-			track.opcode = ZIW_OP_SEND;
 		sq->next++;
 		ziw_ring_consume(ring, sq->next);
 		complete_send(qp, &track, IB_WC_WR_FLUSH_ERR);
@@ -308,10 +308,11 @@ static int sq_init(struct ziw_dev *dev, struct ziw_qp *qp, struct ib_qp_cap *cap
 	int err;
 
 	spin_lock_init(&sq->post_lock);
-	sq->max_sge = max(cap->max_send_sge, 1U);
-	body = max_t(u32, sq->max_sge * sizeof(struct ziw_sge), cap->max_inline_data);
+	sq->limits.max_sge = max(cap->max_send_sge, 1U);
+	body = max_t(u32, sq->limits.max_sge * sizeof(struct ziw_sge), cap->max_inline_data);
 	body = ALIGN(body, 64);
-	sq->max_inline = min_t(u32, body, ZIW_MAX_INLINE);
+	sq->limits.max_inline = min_t(u32, body, ZIW_MAX_INLINE);
+	sq->limits.kernel = !udata;
 
 	sq->track = kvcalloc(entries, sizeof(*sq->track), GFP_KERNEL);
 	if (!sq->track)
@@ -325,8 +326,8 @@ static int sq_init(struct ziw_dev *dev, struct ziw_qp *qp, struct ib_qp_cap *cap
 	sq->ring.hdr->flags = ZIW_RING_NEED_DOORBELL;
 
 	cap->max_send_wr = entries;
-	cap->max_send_sge = sq->max_sge;
-	cap->max_inline_data = sq->max_inline;
+	cap->max_send_sge = sq->limits.max_sge;
+	cap->max_inline_data = sq->limits.max_inline;
 	return 0;
 }
 
@@ -405,7 +406,7 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 
 	if (udata) {
 		resp.qpn = qpn;
-		resp.max_inline = qp->sq.max_inline;
+		resp.max_inline = qp->sq.limits.max_inline;
 		err = ib_copy_to_udata(udata, &resp, sizeof(resp));
 		if (err)
 			goto err_xa;

@@ -62,14 +62,6 @@ static inline u32 ziw_ring_filled(const struct ziw_ring *ring, u32 from)
 	return prod - from > most ? 0 : prod - from;
 }
 
-/* Copy from a slot that user space may be writing to; the copy is what counts. */
-static inline void ziw_ring_copy(void *to, const void *slot, size_t len)
-{
-	memcpy(to, slot, len);
-	/* Keeps the compiler from looking into the slot once more. */
-	barrier();
-}
-
 /* Free the slots before @index. The release ends the kernel's use of them. */
 static inline void ziw_ring_consume(struct ziw_ring *ring, u32 index)
 {

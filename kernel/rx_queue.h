@@ -10,6 +10,7 @@
 #include <linux/skbuff.h>
 #include <net/tcp.h>
 #include "compat.h"
+#include "proto/wire.h"
 
 /**
  * struct ziw_cursor - a position in a receive queue
@@ -18,6 +19,9 @@
  * @off: offset in it
  * @seq: sequence number of the next byte
  * @avail: bytes from here on
+ * @markers: markers are stepped over where bytes are skipped, copied or checked;
+ *           else they are bytes like others
+ * @start: sequence number of the first marker
  */
 struct ziw_cursor {
 	struct sock	*sk;
@@ -25,6 +29,8 @@ struct ziw_cursor {
 	u32		off;
 	u32		seq;
 	u32		avail;
+	bool		markers;
+	u32		start;
 };
 
 static inline void ziw_cursor_init(struct ziw_cursor *cur, struct sock *sk)
@@ -33,13 +39,14 @@ static inline void ziw_cursor_init(struct ziw_cursor *cur, struct sock *sk)
 	cur->seq = tcp_sk(sk)->copied_seq;
 	cur->avail = tcp_inq(sk);
 	cur->off = 0;
+	cur->markers = false;
 	cur->skb = cur->avail ? tcp_recv_skb(sk, cur->seq, &cur->off) : NULL;
 	if (!cur->skb)
 		cur->avail = 0;
 }
 
 /* Bytes in the current buffer; steps to the next buffer where there are none. */
-static inline u32 ziw_cursor_chunk(struct ziw_cursor *cur)
+static inline u32 ziw_cursor_raw_chunk(struct ziw_cursor *cur)
 {
 	while (cur->off >= cur->skb->len) {
 		if (skb_queue_is_last(&cur->sk->sk_receive_queue, cur->skb))
@@ -58,6 +65,39 @@ static inline void ziw_cursor_advance(struct ziw_cursor *cur, u32 n)
 	cur->off += n;
 	cur->seq += n;
 	cur->avail -= n;
+}
+
+/* Octets of the stream since the last place of a marker. */
+static inline u32 ziw_cursor_marker_pos(const struct ziw_cursor *cur)
+{
+	return (cur->seq - cur->start) % MPA_MARKER_INTERVAL;
+}
+
+/* Step over a marker. False as below. */
+static inline bool ziw_cursor_pass_marker(struct ziw_cursor *cur)
+{
+	u32 len = MPA_MARKER_SIZE;
+
+	while (len) {
+		u32 n = min(len, ziw_cursor_raw_chunk(cur));
+
+		if (!n)
+			return false;
+		ziw_cursor_advance(cur, n);
+		len -= n;
+	}
+	return true;
+}
+
+/* Bytes at hand before the buffer's end or a marker; 0: there are none. */
+static inline u32 ziw_cursor_chunk(struct ziw_cursor *cur)
+{
+	if (!cur->markers)
+		return ziw_cursor_raw_chunk(cur);
+	if (!ziw_cursor_marker_pos(cur) && !ziw_cursor_pass_marker(cur))
+		return 0;
+	return min(ziw_cursor_raw_chunk(cur),
+		   MPA_MARKER_INTERVAL - ziw_cursor_marker_pos(cur));
 }
 
 /* Skip @len bytes. */

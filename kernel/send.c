@@ -10,23 +10,27 @@
  */
 #include <linux/random.h>
 #include <net/tcp.h>
-#include "batch.h"
+#include "tx.h"
 
-enum tx_result {
-	TX_BUILT,	/* an FPDU was added to the batch, or a WQE was done without */
-	TX_FULL,	/* the batch has to go first */
-	TX_WAIT,	/* something else has to happen first */
-	TX_IDLE,	/* nothing to send */
-	TX_NOMEM,	/* no memory: try again later */
-};
-
-/* ns between tries when memory is short: an interval no user notices */
+/* Between tries when memory is short: an interval no user notices. */
 #define TX_RETRY_JIFFIES	1
 
-static u32 tx_max_payload(const struct ziw_conn *conn, bool tagged)
+/**
+ * ziw_tx_max_payload - most payload of one FPDU
+ * @conn: connection; socket lock held
+ * @tagged: by which model
+ *
+ * Return: bytes.
+ */
+u32 ziw_tx_max_payload(const struct ziw_conn *conn, bool tagged)
 {
-	u32 mulpdu = ziw_max_fpdu ? : ziw_mpa_mulpdu(ziw_llp_emss(conn->sk));
+	bool markers = conn->tx.batch.markers;
+	u32 mulpdu = ziw_param(conn->dev, ZIW_PARAM_MAX_FPDU);
 
+	if (!mulpdu)
+		mulpdu = ziw_mpa_mulpdu(ziw_llp_emss(conn->sk), markers);
+	else if (markers)
+		mulpdu = min_t(u32, mulpdu, MPA_MAX_ULPDU_MARKERS);
 	return mulpdu - (tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN);
 }
 
@@ -89,7 +93,34 @@ static void tx_fail_wqe(struct ziw_conn *conn, u32 index, enum ib_wc_status stat
 	ziw_qp_event(qp, IB_EVENT_QP_FATAL);
 }
 
-static enum tx_result tx_build_terminate(struct ziw_conn *conn)
+/**
+ * ziw_tx_build_short - add one FPDU whose ULPDU is a header and a few bytes
+ * @conn: connection; socket lock and qp->lock held
+ * @hdr: DDP header
+ * @data: payload
+ * @len: bytes
+ *
+ * Return: ZIW_TX_BUILT, or ZIW_TX_FULL or ZIW_TX_NOMEM and nothing was added.
+ */
+enum ziw_tx_result ziw_tx_build_short(struct ziw_conn *conn,
+				      const struct ziw_ddp_hdr *hdr,
+				      const void *data, unsigned int len)
+{
+	struct ziw_batch *batch = &conn->tx.batch;
+	struct ziw_fpdu fpdu;
+
+	if (!ziw_batch_has_room(batch, len, 1))
+		return ZIW_TX_FULL;
+	if (ziw_fpdu_begin(&fpdu, batch, conn->crc, hdr, len))
+		return ZIW_TX_NOMEM;
+	if (ziw_fpdu_add(&fpdu, data, len) || ziw_fpdu_end(&fpdu)) {
+		ziw_fpdu_cancel(&fpdu);
+		return ZIW_TX_NOMEM;
+	}
+	return ZIW_TX_BUILT;
+}
+
+static enum ziw_tx_result tx_build_terminate(struct ziw_conn *conn)
 {
 	const struct ziw_ddp_hdr hdr = {
 		.last	= true,
@@ -99,76 +130,31 @@ static enum tx_result tx_build_terminate(struct ziw_conn *conn)
 	};
 	struct ziw_tx *tx = &conn->tx;
 	u8 buf[TERM_MAX_LEN];
-	struct ziw_fpdu fpdu;
-	unsigned int len;
+	enum ziw_tx_result ret;
 
 	if (tx->terminated)
-		return TX_WAIT;
-	if (!ziw_batch_has_room(&tx->batch, TERM_MAX_LEN, 1))
-		return TX_FULL;
-	len = ziw_terminate_encode(buf, &tx->term);
-	if (ziw_fpdu_begin(&fpdu, &tx->batch, conn->crc, &hdr, len))
-		return TX_NOMEM;
-	if (ziw_fpdu_add(&fpdu, buf, len) || ziw_fpdu_end(&fpdu)) {
-		ziw_fpdu_cancel(&fpdu);
-		return TX_NOMEM;
-	}
-	tx->terminated = true;
-	return TX_BUILT;
+		return ZIW_TX_WAIT;
+	ret = ziw_tx_build_short(conn, &hdr, buf, ziw_terminate_encode(buf, &tx->term));
+	if (ret == ZIW_TX_BUILT)
+		tx->terminated = true;
+	return ret;
 }
 
-/* --- read responses --- */
+/* --- WQEs --- */
 
-static u16 term_of_read_error(enum ziw_mr_error err)
-{
-	switch (err) {
-	case ZIW_MR_NOT_ASSOCIATED:
-		return TERM_RDMAP_PROT_NOT_ASSOCIATED;
-	case ZIW_MR_ACCESS:
-		return TERM_RDMAP_PROT_ACCESS;
-	case ZIW_MR_TO_WRAP:
-		return TERM_RDMAP_PROT_TO_WRAP;
-	case ZIW_MR_BOUNDS:
-		return TERM_RDMAP_PROT_BOUNDS;
-	default:
-		return TERM_RDMAP_PROT_INVALID_STAG;
-	}
-}
-
-static void tx_fail_response(struct ziw_conn *conn, enum ziw_mr_error err)
-{
-	struct ziw_irq_entry *entry = ziw_irq_slot(conn, conn->irq_tail);
-	const struct ziw_ddp_hdr hdr = {
-		.last	= true,
-		.opcode	= RDMAP_READ_REQ,
-		.qn	= DDP_QN_READ_REQ,
-		.msn	= entry->msn,
-	};
-	struct ziw_terminate term = {
-		.code		= term_of_read_error(err),
-		.has_ddp	= true,
-		.has_rdmap	= true,
-		.seg_len	= DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN,
-	};
-	struct ziw_read_req req = entry->req;
-
-	/* RFC 5040, 4.8: brought up to where the operation was. */
-	req.sink_to += conn->tx.resp_sent;
-	req.source_to += conn->tx.resp_sent;
-	req.size -= conn->tx.resp_sent;
-	ziw_ddp_encode(term.ddp, &hdr);
-	ziw_read_req_encode(term.read, &req);
-	ziw_tx_terminate(conn, &term);
-	ziw_qp_event(conn->qp, IB_EVENT_QP_ACCESS_ERR);
-}
-
-/*
- * Response payload is copied, never referenced: the local host may rightly
- * write to memory that a peer reads, and what TCP sends again has to be what
- * the CRC was computed over.
+/**
+ * ziw_tx_add_region - add payload from a region
+ * @fpdu: begun
+ * @mr: from ziw_mr_get(), for what is asked for here
+ * @addr: address in it
+ * @len: bytes
+ * @splice: reference the pages rather than copy
+ * @spliced: as in ziw_fpdu_splice(); not looked at unless @splice
+ *
+ * Return: 0, -ENOMEM, or -EFAULT if there is no memory at the address.
  */
-static int tx_add_region(struct ziw_fpdu *fpdu, const struct ziw_mr *mr, u64 addr,
-			 u32 len, bool splice, bool *spliced)
+int ziw_tx_add_region(struct ziw_fpdu *fpdu, const struct ziw_mr *mr, u64 addr,
+		      u32 len, bool splice, bool *spliced)
 {
 	while (len) {
 		u32 n = len;
@@ -186,61 +172,6 @@ static int tx_add_region(struct ziw_fpdu *fpdu, const struct ziw_mr *mr, u64 add
 	}
 	return 0;
 }
-
-static enum tx_result tx_build_response(struct ziw_conn *conn)
-{
-	struct ziw_read_req *req = &ziw_irq_slot(conn, conn->irq_tail)->req;
-	struct ziw_tx *tx = &conn->tx;
-	u32 left = req->size - tx->resp_sent;
-	u32 n = min(left, tx_max_payload(conn, true));
-	struct ziw_ddp_hdr hdr = {
-		.tagged	= true,
-		.last	= n == left,
-		.opcode	= RDMAP_READ_RESP,
-		.stag	= req->sink_stag,
-		.to	= req->sink_to + tx->resp_sent,
-	};
-	enum ziw_mr_error mr_err = ZIW_MR_BOUNDS;
-	struct ziw_mr *mr = NULL;
-	struct ziw_fpdu fpdu;
-	int err = 0;
-
-	if (!ziw_batch_has_room(&tx->batch, n, 1))
-		return TX_FULL;
-	if (ziw_fpdu_begin(&fpdu, &tx->batch, conn->crc, &hdr, n))
-		return TX_NOMEM;
-	if (n) {
-		mr = ziw_mr_get(conn->qp->ibqp.pd, req->source_stag, false,
-				IB_ACCESS_REMOTE_READ,
-				req->source_to + tx->resp_sent, n, &mr_err);
-		if (mr) {
-			err = tx_add_region(&fpdu, mr, req->source_to + tx->resp_sent,
-					    n, false, NULL);
-			ziw_mr_put(mr);
-		} else {
-			err = -EFAULT;
-		}
-	}
-	if (!err)
-		err = ziw_fpdu_end(&fpdu);
-	if (err) {
-		ziw_fpdu_cancel(&fpdu);
-		if (err == -ENOMEM)
-			return TX_NOMEM;
-		tx_fail_response(conn, mr_err);
-		return TX_BUILT;
-	}
-
-	tx->resp_sent += n;
-	if (hdr.last) {
-		tx->resp_sent = 0;
-		conn->irq_tail++;
-		tx->prefer_response = false;
-	}
-	return TX_BUILT;
-}
-
-/* --- WQEs --- */
 
 /* The WQE is sent as far as TCP is concerned; @end is where its bytes end. */
 static void tx_wqe_sent(struct ziw_conn *conn)
@@ -269,123 +200,99 @@ static int tx_local_op(struct ziw_conn *conn, const struct ziw_sq_wqe *hdr)
 	return ziw_mr_invalidate(qp->ibqp.pd, conn->dev, hdr->ex, false);
 }
 
-static bool tx_opcode_ok(const struct ziw_qp *qp, u8 opcode)
-{
-	switch (opcode) {
-	case ZIW_OP_SEND:
-	case ZIW_OP_SEND_INV:
-	case ZIW_OP_WRITE:
-	case ZIW_OP_READ:
-	case ZIW_OP_LOCAL_INV:
-		return true;
-	case ZIW_OP_READ_INV:
-	case ZIW_OP_REG_MR:
-		return ziw_qp_is_kernel(qp);
-	default:
-		return false;
-	}
-}
-
-/* Copy the WQE from the ring and check it; the copy is what counts from then on. */
-static enum ib_wc_status tx_copy_wqe(struct ziw_qp *qp, struct ziw_tx_wqe *wqe,
-				     const struct ziw_sq_wqe *slot)
-{
-	struct ziw_sq_wqe *hdr = &wqe->hdr;
-	u64 total = 0;
-	u32 i;
-
-	if (!tx_opcode_ok(qp, hdr->opcode))
-		return IB_WC_LOC_QP_OP_ERR;
-	if (hdr->flags & ZIW_WQE_INLINE) {
-		if (hdr->inline_len > qp->sq.max_inline || hdr->opcode == ZIW_OP_READ ||
-		    hdr->opcode == ZIW_OP_READ_INV)
-			return IB_WC_LOC_QP_OP_ERR;
-		total = hdr->inline_len;
-	} else {
-		if (hdr->num_sge > qp->sq.max_sge)
-			return IB_WC_LOC_QP_OP_ERR;
-		ziw_ring_copy(wqe->sge, slot->sge, hdr->num_sge * sizeof(wqe->sge[0]));
-		for (i = 0; i < hdr->num_sge; i++)
-			total += wqe->sge[i].length;
-	}
-	if (total > ZIW_MAX_MSG)
-		return IB_WC_LOC_LEN_ERR;
-	wqe->total = total;
-	return IB_WC_SUCCESS;
-}
-
 static bool tx_orq_full(const struct ziw_conn *conn)
 {
 	return conn->orq_head - conn->orq_tail >= conn->ord;
 }
 
-static bool is_read(u8 opcode)
+static enum ib_wc_status wc_of_wqe_error(enum ziw_wqe_error err)
 {
-	return opcode == ZIW_OP_READ || opcode == ZIW_OP_READ_INV;
+	switch (err) {
+	case ZIW_WQE_OK:
+		return IB_WC_SUCCESS;
+	case ZIW_WQE_BAD_LENGTH:
+		return IB_WC_LOC_LEN_ERR;
+	default:
+		return IB_WC_LOC_QP_OP_ERR;
+	}
+}
+
+/* Number the messages of a WQE. Immediate Data has a number of its own (RFC 7306, 6.3). */
+static void tx_number_wqe(struct ziw_conn *conn, struct ziw_tx_wqe *wqe)
+{
+	u8 opcode = wqe->wr.hdr.opcode;
+
+	wqe->imm_due = ziw_wqe_has_imm(opcode);
+	if (wqe->imm_due)
+		wqe->imm_msn = conn->tx.msn_send++;
+	if (ziw_wqe_is_send(opcode))
+		wqe->msn = conn->tx.msn_send++;
+	else if (ziw_wqe_is_request(opcode))
+		wqe->msn = conn->tx.msn_read++;
+	else
+		wqe->msn = wqe->imm_msn;
 }
 
 /* Take up the next WQE. */
-static enum tx_result tx_load_wqe(struct ziw_conn *conn)
+static enum ziw_tx_result tx_load_wqe(struct ziw_conn *conn)
 {
 	struct ziw_tx_wqe *wqe = &conn->tx.wqe;
+	struct ziw_sq_wqe *hdr = &wqe->wr.hdr;
 	struct ziw_qp *qp = conn->qp;
 	struct ziw_sq *sq = &qp->sq;
-	const struct ziw_sq_wqe *slot;
 	struct ziw_sq_track *track;
 	enum ib_wc_status status;
 
 	if (!ziw_ring_filled(&sq->ring, sq->next))
-		return TX_IDLE;
-	slot = ziw_ring_slot(&sq->ring, sq->next);
-	ziw_ring_copy(&wqe->hdr, slot, sizeof(wqe->hdr));
+		return ZIW_TX_IDLE;
+	status = wc_of_wqe_error(ziw_wqe_load(ziw_ring_slot(&sq->ring, sq->next),
+					      &sq->limits, &wqe->wr));
 
 	/* RFC 5040, 5.5 leaves the fence to the ULP's request: reads first. */
-	if (wqe->hdr.flags & ZIW_WQE_FENCE && conn->orq_head != conn->orq_tail)
-		return TX_WAIT;
-	if (is_read(wqe->hdr.opcode) && conn->ord && tx_orq_full(conn))
-		return TX_WAIT;
+	if (hdr->flags & ZIW_WQE_FENCE && conn->orq_head != conn->orq_tail)
+		return ZIW_TX_WAIT;
+	if (ziw_wqe_is_request(hdr->opcode) && conn->ord && tx_orq_full(conn))
+		return ZIW_TX_WAIT;
 
 	wqe->index = sq->next++;
 	wqe->sent = 0;
 	wqe->sge_index = 0;
 	wqe->sge_off = 0;
 	wqe->spliced = false;
+	wqe->payload_done = false;
 	track = &sq->track[wqe->index & sq->ring.mask];
 	memset(track, 0, sizeof(*track));
-	track->wr_id = wqe->hdr.wr_id;
-	track->opcode = min_t(u8, wqe->hdr.opcode, ZIW_OP_REG_MR);
-	if (wqe->hdr.flags & ZIW_WQE_SIGNALED)
+	track->wr_id = hdr->wr_id;
+	track->opcode = ziw_wqe_cqe_opcode(hdr->opcode);
+	if (hdr->flags & ZIW_WQE_SIGNALED)
 		track->flags |= ZIW_SQ_SIGNALED;
 
-	status = tx_copy_wqe(qp, wqe, slot);
 	/* A stream set up without outbound reads can never carry this one. */
-	if (status == IB_WC_SUCCESS && is_read(wqe->hdr.opcode) && !conn->ord)
+	if (status == IB_WC_SUCCESS && ziw_wqe_is_request(hdr->opcode) && !conn->ord)
 		status = IB_WC_LOC_QP_OP_ERR;
 	if (status != IB_WC_SUCCESS) {
 		tx_fail_wqe(conn, wqe->index, status);
-		return TX_BUILT;
+		return ZIW_TX_BUILT;
 	}
-	if (wqe->hdr.opcode == ZIW_OP_LOCAL_INV || wqe->hdr.opcode == ZIW_OP_REG_MR) {
-		if (tx_local_op(conn, &wqe->hdr))
+	if (ziw_wqe_is_local(hdr->opcode)) {
+		if (tx_local_op(conn, hdr))
 			tx_fail_wqe(conn, wqe->index, IB_WC_MW_BIND_ERR);
 		else
 			track->flags |= ZIW_SQ_SENT;
-		return TX_BUILT;
+		return ZIW_TX_BUILT;
 	}
-	if (wqe->hdr.opcode == ZIW_OP_SEND || wqe->hdr.opcode == ZIW_OP_SEND_INV)
-		wqe->msn = conn->tx.msn_send++;
-	else if (is_read(wqe->hdr.opcode))
-		wqe->msn = conn->tx.msn_read++;
+	tx_number_wqe(conn, wqe);
 	track->msn = wqe->msn;
 	/*
 	 * Referenced pages cost a fragment each, and a buffer of TCP holds few:
 	 * where a segment takes less than a page, copying is cheaper.
 	 */
-	wqe->zero_copy = !(wqe->hdr.flags & ZIW_WQE_INLINE) &&
-			 wqe->total >= ziw_copy_threshold &&
-			 (ziw_llp_emss(conn->sk) >= PAGE_SIZE || ziw_max_fpdu > PAGE_SIZE);
+	wqe->zero_copy = !(hdr->flags & ZIW_WQE_INLINE) &&
+			 wqe->wr.total >= ziw_param(conn->dev, ZIW_PARAM_COPY_THRESHOLD) &&
+			 ziw_tx_max_payload(conn, true) + DDP_TAGGED_LEN + MPA_LEN_SIZE +
+				MPA_CRC_SIZE >= PAGE_SIZE;
 	wqe->active = true;
-	return TX_BUILT;
+	return ZIW_TX_BUILT;
 }
 
 static enum ib_wc_status wc_of_mr_error(int err)
@@ -399,14 +306,14 @@ static int tx_add_payload(struct ziw_conn *conn, struct ziw_fpdu *fpdu, u32 n)
 	struct ziw_tx_wqe *wqe = &conn->tx.wqe;
 	struct ziw_qp *qp = conn->qp;
 
-	if (wqe->hdr.flags & ZIW_WQE_INLINE) {
+	if (wqe->wr.hdr.flags & ZIW_WQE_INLINE) {
 		const struct ziw_sq_wqe *slot = ziw_ring_slot(&qp->sq.ring, wqe->index);
 
 		return ziw_fpdu_add(fpdu, (const u8 *)slot->sge + wqe->sent, n);
 	}
 
 	while (n) {
-		const struct ziw_sge *sge = &wqe->sge[wqe->sge_index];
+		const struct ziw_sge *sge = &wqe->wr.sge[wqe->sge_index];
 		u32 piece = min(n, sge->length - wqe->sge_off);
 		enum ziw_mr_error mr_err;
 		struct ziw_mr *mr;
@@ -421,7 +328,7 @@ static int tx_add_payload(struct ziw_conn *conn, struct ziw_fpdu *fpdu, u32 n)
 				sge->addr + wqe->sge_off, piece, &mr_err);
 		if (!mr)
 			return -EFAULT;
-		err = tx_add_region(fpdu, mr, sge->addr + wqe->sge_off, piece,
+		err = ziw_tx_add_region(fpdu, mr, sge->addr + wqe->sge_off, piece,
 				    wqe->zero_copy, &wqe->spliced);
 		ziw_mr_put(mr);
 		if (err)
@@ -435,45 +342,45 @@ static int tx_add_payload(struct ziw_conn *conn, struct ziw_fpdu *fpdu, u32 n)
 static void tx_wqe_header(const struct ziw_tx_wqe *wqe, bool last,
 			  struct ziw_ddp_hdr *hdr)
 {
-	bool solicited = wqe->hdr.flags & ZIW_WQE_SOLICITED;
+	bool solicited = wqe->wr.hdr.flags & ZIW_WQE_SOLICITED;
 
 	memset(hdr, 0, sizeof(*hdr));
 	hdr->last = last;
-	if (wqe->hdr.opcode == ZIW_OP_WRITE) {
+	if (ziw_wqe_is_write(wqe->wr.hdr.opcode)) {
 		hdr->tagged = true;
 		hdr->opcode = RDMAP_WRITE;
-		hdr->stag = wqe->hdr.rkey;
-		hdr->to = wqe->hdr.remote_addr + wqe->sent;
+		hdr->stag = wqe->wr.hdr.rkey;
+		hdr->to = wqe->wr.hdr.remote_addr + wqe->sent;
 		return;
 	}
 	hdr->qn = DDP_QN_SEND;
 	hdr->msn = wqe->msn;
 	hdr->mo = wqe->sent;
-	if (wqe->hdr.opcode == ZIW_OP_SEND_INV) {
+	if (wqe->wr.hdr.opcode == ZIW_OP_SEND_INV) {
 		hdr->opcode = solicited ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV;
-		hdr->inv_stag = wqe->hdr.ex;
+		hdr->inv_stag = wqe->wr.hdr.ex;
 	} else {
 		hdr->opcode = solicited ? RDMAP_SEND_SE : RDMAP_SEND;
 	}
 }
 
 /* One FPDU of a Send or a Write. */
-static enum tx_result tx_build_segment(struct ziw_conn *conn)
+static enum ziw_tx_result tx_build_segment(struct ziw_conn *conn)
 {
 	struct ziw_tx *tx = &conn->tx;
 	struct ziw_tx_wqe *wqe = &tx->wqe;
 	u32 sge_index = wqe->sge_index, sge_off = wqe->sge_off;
-	u32 left = wqe->total - wqe->sent;
-	u32 n = min(left, tx_max_payload(conn, wqe->hdr.opcode == ZIW_OP_WRITE));
+	u32 left = wqe->wr.total - wqe->sent;
+	u32 n = min(left, ziw_tx_max_payload(conn, ziw_wqe_is_write(wqe->wr.hdr.opcode)));
 	struct ziw_ddp_hdr hdr;
 	struct ziw_fpdu fpdu;
 	int err;
 
-	if (!ziw_batch_has_room(&tx->batch, n, wqe->hdr.num_sge - sge_index + 1))
-		return TX_FULL;
+	if (!ziw_batch_has_room(&tx->batch, n, wqe->wr.hdr.num_sge - sge_index + 1))
+		return ZIW_TX_FULL;
 	tx_wqe_header(wqe, n == left, &hdr);
 	if (ziw_fpdu_begin(&fpdu, &tx->batch, conn->crc, &hdr, n))
-		return TX_NOMEM;
+		return ZIW_TX_NOMEM;
 	err = tx_add_payload(conn, &fpdu, n);
 	if (!err)
 		err = ziw_fpdu_end(&fpdu);
@@ -482,31 +389,62 @@ static enum tx_result tx_build_segment(struct ziw_conn *conn)
 		wqe->sge_index = sge_index;
 		wqe->sge_off = sge_off;
 		if (err == -ENOMEM)
-			return TX_NOMEM;
+			return ZIW_TX_NOMEM;
 		tx_fail_wqe(conn, wqe->index, wc_of_mr_error(err));
-		return TX_BUILT;
+		return ZIW_TX_BUILT;
 	}
 	wqe->sent += n;
-	if (hdr.last)
+	wqe->payload_done = hdr.last;
+	if (hdr.last && !wqe->imm_due)
 		tx_wqe_sent(conn);
-	return TX_BUILT;
+	return ZIW_TX_BUILT;
+}
+
+/* Immediate Data, RFC 7306 section 6: it completes the Write before it. */
+static enum ziw_tx_result tx_build_imm(struct ziw_conn *conn)
+{
+	struct ziw_tx_wqe *wqe = &conn->tx.wqe;
+	bool write = ziw_wqe_is_write(wqe->wr.hdr.opcode);
+	bool solicited = write && wqe->wr.hdr.flags & ZIW_WQE_SOLICITED;
+	const struct ziw_ddp_hdr hdr = {
+		.last	= true,
+		.opcode	= solicited ? RDMAP_IMM_SE : RDMAP_IMM,
+		.qn	= DDP_QN_SEND,
+		.msn	= wqe->imm_msn,
+	};
+	const struct ziw_imm imm = {
+		.data	= wqe->wr.hdr.ex,
+		.kind	= write ? ZIW_IMM_ALONE : ZIW_IMM_WITH_SEND,
+	};
+	u8 buf[RDMAP_IMM_LEN];
+	enum ziw_tx_result ret;
+
+	ziw_imm_encode(buf, &imm);
+	ret = ziw_tx_build_short(conn, &hdr, buf, sizeof(buf));
+	if (ret != ZIW_TX_BUILT)
+		return ret;
+	wqe->imm_due = false;
+	if (wqe->payload_done)
+		tx_wqe_sent(conn);
+	return ZIW_TX_BUILT;
 }
 
 /**
- * ziw_orq_stag - the Data Sink STag that names an outstanding read
- * @msn: MSN of the Read Request
+ * ziw_orq_token - what names an outstanding request: the Data Sink STag of a
+ * read, the Request Identifier of an atomic
+ * @msn: MSN of the request
  *
- * A token, not a region's STag: the peer gets no right to write anywhere, and
- * a response is accepted only for the oldest read outstanding.
+ * No region's STag: the peer gets no right to write anywhere, and a response is
+ * accepted only for the oldest request outstanding.
  *
  * Return: the token; never 0.
  */
-u32 ziw_orq_stag(u32 msn)
+u32 ziw_orq_token(u32 msn)
 {
 	return msn << 8 | 0x5a;
 }
 
-static enum tx_result tx_add_read_request(struct ziw_conn *conn, u32 msn, u32 size,
+static enum ziw_tx_result tx_add_read_request(struct ziw_conn *conn, u32 msn, u32 size,
 					  u32 rkey, u64 addr)
 {
 	const struct ziw_ddp_hdr hdr = {
@@ -516,123 +454,160 @@ static enum tx_result tx_add_read_request(struct ziw_conn *conn, u32 msn, u32 si
 		.msn	= msn,
 	};
 	const struct ziw_read_req req = {
-		.sink_stag	= ziw_orq_stag(msn),
+		.sink_stag	= ziw_orq_token(msn),
 		.size		= size,
 		.source_stag	= rkey,
 		.source_to	= addr,
 	};
-	struct ziw_tx *tx = &conn->tx;
 	u8 buf[RDMAP_READ_REQ_LEN];
-	struct ziw_fpdu fpdu;
 
-	if (!ziw_batch_has_room(&tx->batch, RDMAP_READ_REQ_LEN, 1))
-		return TX_FULL;
 	ziw_read_req_encode(buf, &req);
-	if (ziw_fpdu_begin(&fpdu, &tx->batch, conn->crc, &hdr, sizeof(buf)))
-		return TX_NOMEM;
-	if (ziw_fpdu_add(&fpdu, buf, sizeof(buf)) || ziw_fpdu_end(&fpdu)) {
-		ziw_fpdu_cancel(&fpdu);
-		return TX_NOMEM;
-	}
-	return TX_BUILT;
+	return ziw_tx_build_short(conn, &hdr, buf, sizeof(buf));
 }
 
-static void orq_add(struct ziw_conn *conn, u32 msn, u32 size, u32 sq_index, bool rtr)
+/* RFC 7306, 5.2.1; what an operation does not use is set as said there. */
+static enum ziw_tx_result tx_add_atomic_request(struct ziw_conn *conn,
+					    const struct ziw_tx_wqe *wqe)
+{
+	const struct ziw_sq_wqe *wr = &wqe->wr.hdr;
+	bool masked = wr->flags & ZIW_WQE_MASKED;
+	const struct ziw_ddp_hdr hdr = {
+		.last	= true,
+		.opcode	= RDMAP_ATOMIC_REQ,
+		.qn	= DDP_QN_READ_REQ,
+		.msn	= wqe->msn,
+	};
+	struct ziw_atomic_req req = {
+		.id		= ziw_orq_token(wqe->msn),
+		.stag		= wr->rkey,
+		.to		= wr->remote_addr,
+		.compare_mask	= U64_MAX,
+	};
+	u8 buf[RDMAP_ATOMIC_REQ_LEN];
+
+	if (wr->opcode == ZIW_OP_FETCH_ADD) {
+		req.op = ATOMIC_FETCH_ADD;
+		req.data = wr->compare_add;
+		req.mask = masked ? wr->compare_add_mask : 0;
+	} else {
+		req.op = ATOMIC_CMP_SWAP;
+		req.data = wr->swap;
+		req.mask = masked ? wr->swap_mask : U64_MAX;
+		req.compare = wr->compare_add;
+		if (masked)
+			req.compare_mask = wr->compare_add_mask;
+	}
+	ziw_atomic_req_encode(buf, &req);
+	return ziw_tx_build_short(conn, &hdr, buf, sizeof(buf));
+}
+
+static void orq_add(struct ziw_conn *conn, enum ziw_orq_kind kind, u32 msn, u32 size,
+		    u32 sq_index)
 {
 	struct ziw_orq_entry *entry = ziw_orq_slot(conn, conn->orq_head);
 
+	entry->kind = kind;
 	entry->sq_index = sq_index;
-	entry->rtr = rtr;
 	entry->size = size;
-	entry->stag = ziw_orq_stag(msn);
+	entry->token = ziw_orq_token(msn);
 	conn->orq_head++;
 }
 
-static enum tx_result tx_build_read(struct ziw_conn *conn)
+/* A read or an atomic: one FPDU. */
+static enum ziw_tx_result tx_build_request(struct ziw_conn *conn)
 {
 	struct ziw_tx_wqe *wqe = &conn->tx.wqe;
 	struct ziw_sq *sq = &conn->qp->sq;
 	struct ziw_sq_track *track = &sq->track[wqe->index & sq->ring.mask];
-	enum tx_result ret;
+	bool atomic = ziw_wqe_is_atomic(wqe->wr.hdr.opcode);
+	enum ziw_tx_result ret;
 
-	ret = tx_add_read_request(conn, wqe->msn, wqe->total, wqe->hdr.rkey,
-				  wqe->hdr.remote_addr);
-	if (ret != TX_BUILT)
+	if (atomic)
+		ret = tx_add_atomic_request(conn, wqe);
+	else
+		ret = tx_add_read_request(conn, wqe->msn, wqe->wr.total,
+					  wqe->wr.hdr.rkey, wqe->wr.hdr.remote_addr);
+	if (ret != ZIW_TX_BUILT)
 		return ret;
-	track->flags |= ZIW_SQ_WAIT_READ;
-	track->byte_len = wqe->total;
-	orq_add(conn, wqe->msn, wqe->total, wqe->index, false);
+	track->flags |= ZIW_SQ_WAIT_RESPONSE;
+	if (atomic && wqe->wr.hdr.flags & ZIW_WQE_MASKED)
+		track->flags |= ZIW_SQ_MASKED;
+	track->byte_len = wqe->wr.total;
+	orq_add(conn, atomic ? ZIW_ORQ_ATOMIC : ZIW_ORQ_READ, wqe->msn, wqe->wr.total,
+		wqe->index);
 	tx_wqe_sent(conn);
-	return TX_BUILT;
+	return ZIW_TX_BUILT;
 }
 
 /* The initiator's sign that it is ready, RFC 6581 section 5. */
-static enum tx_result tx_build_rtr(struct ziw_conn *conn)
+static enum ziw_tx_result tx_build_rtr(struct ziw_conn *conn)
 {
 	struct ziw_tx *tx = &conn->tx;
 	struct ziw_ddp_hdr hdr = { .last = true };
-	struct ziw_fpdu fpdu;
+	enum ziw_tx_result ret;
 
-	if (tx->rtr == ZIW_RTR_READ) {
-		u32 msn = tx->msn_read;
-		enum tx_result ret = tx_add_read_request(conn, msn, 0, 0, 0);
-
-		if (ret == TX_BUILT) {
-			orq_add(conn, msn, 0, 0, true);
-			tx->msn_read++;
-			tx->rtr = 0;
-		}
-		return ret;
-	}
-
-	if (tx->rtr == ZIW_RTR_WRITE) {
+	switch (tx->rtr) {
+	case ZIW_RTR_READ:
+		ret = tx_add_read_request(conn, tx->msn_read, 0, 0, 0);
+		if (ret == ZIW_TX_BUILT)
+			orq_add(conn, ZIW_ORQ_RTR, tx->msn_read++, 0, 0);
+		break;
+	case ZIW_RTR_WRITE:
 		hdr.tagged = true;
 		hdr.opcode = RDMAP_WRITE;
-	} else {
+		ret = ziw_tx_build_short(conn, &hdr, NULL, 0);
+		break;
+	default:
 		hdr.opcode = RDMAP_SEND;
 		hdr.qn = DDP_QN_SEND;
 		hdr.msn = tx->msn_send;
+		ret = ziw_tx_build_short(conn, &hdr, NULL, 0);
+		if (ret == ZIW_TX_BUILT)
+			tx->msn_send++;
 	}
-	if (!ziw_batch_has_room(&tx->batch, 0, 1))
-		return TX_FULL;
-	if (ziw_fpdu_begin(&fpdu, &tx->batch, conn->crc, &hdr, 0))
-		return TX_NOMEM;
-	if (ziw_fpdu_end(&fpdu)) {
-		ziw_fpdu_cancel(&fpdu);
-		return TX_NOMEM;
-	}
-	if (tx->rtr == ZIW_RTR_SEND)
-		tx->msn_send++;
-	tx->rtr = 0;
-	return TX_BUILT;
+	if (ret == ZIW_TX_BUILT)
+		tx->rtr = 0;
+	return ret;
+}
+
+static enum ziw_tx_result tx_build_wqe(struct ziw_conn *conn)
+{
+	const struct ziw_tx_wqe *wqe = &conn->tx.wqe;
+	u8 opcode = wqe->wr.hdr.opcode;
+
+	if (ziw_wqe_is_request(opcode))
+		return tx_build_request(conn);
+	if (wqe->imm_due && (wqe->payload_done || ziw_wqe_is_send(opcode)))
+		return tx_build_imm(conn);
+	return tx_build_segment(conn);
 }
 
 /* Add one FPDU of whoever's turn it is. Messages are not interleaved. */
-static enum tx_result tx_build(struct ziw_conn *conn)
+static enum ziw_tx_result tx_build(struct ziw_conn *conn)
 {
 	struct ziw_tx *tx = &conn->tx;
 	struct ziw_qp *qp = conn->qp;
 	bool responses = conn->irq_head != conn->irq_tail;
-	enum tx_result ret;
+	enum ziw_tx_result ret;
 
 	if (qp->state == ZIW_QP_TERMINATE)
 		return tx_build_terminate(conn);
 	if (qp->state != ZIW_QP_RTS && qp->state != ZIW_QP_CLOSING)
-		return TX_WAIT;
+		return ZIW_TX_WAIT;
 	if (!tx->open)
-		return TX_WAIT;
+		return ZIW_TX_WAIT;
 	if (tx->rtr)
 		return tx_build_rtr(conn);
 
 	if (responses && (tx->resp_sent || (tx->prefer_response && !tx->wqe.active)))
-		return tx_build_response(conn);
+		return ziw_tx_build_response(conn);
 	if (!tx->wqe.active) {
 		ret = tx_load_wqe(conn);
-		if ((ret == TX_IDLE || ret == TX_WAIT) && responses)
-			return tx_build_response(conn);
+		if ((ret == ZIW_TX_IDLE || ret == ZIW_TX_WAIT) && responses)
+			return ziw_tx_build_response(conn);
 		return ret;
 	}
-	return is_read(tx->wqe.hdr.opcode) ? tx_build_read(conn) : tx_build_segment(conn);
+	return tx_build_wqe(conn);
 }
 
 /**
@@ -688,23 +663,23 @@ static bool tx_work(struct ziw_conn *conn)
 {
 	struct ziw_tx *tx = &conn->tx;
 	struct ziw_qp *qp = conn->qp;
-	enum tx_result ret = TX_BUILT;
+	enum ziw_tx_result ret = ZIW_TX_BUILT;
 
 	ziw_ring_busy(&qp->sq.ring);
 	if (!tx_push(conn))
 		return false;
 	while (!tx->failed) {
 		ret = tx_build(conn);
-		if (ret == TX_BUILT)
+		if (ret == ZIW_TX_BUILT)
 			continue;
-		if (!tx_push(conn) || ret != TX_FULL)
+		if (!tx_push(conn) || ret != ZIW_TX_FULL)
 			break;
 	}
 	ziw_tx_reap(conn);
 
-	if (ret == TX_NOMEM)
+	if (ret == ZIW_TX_NOMEM)
 		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
-	if (ret == TX_IDLE && !tx->batch.bytes)
+	if (ret == ZIW_TX_IDLE && !tx->batch.bytes)
 		return ziw_ring_idle(&qp->sq.ring, qp->sq.next);
 	return false;
 }

@@ -74,25 +74,13 @@ out:
 static int rq_get_locked(struct ziw_rq *rq, struct ziw_rqe *rqe)
 {
 	struct ziw_ring *ring = &rq->ring;
-	const struct ziw_rq_wqe *wqe;
-	u32 i;
+	bool ok;
 
 	if (!ziw_ring_filled(ring, ring->index))
 		return -ENOENT;
-	wqe = ziw_ring_slot(ring, ring->index);
-	rqe->wr_id = READ_ONCE(wqe->wr_id);
-	rqe->num_sge = READ_ONCE(wqe->num_sge);
-	rqe->length = 0;
-	if (rqe->num_sge > rq->max_sge) {
-		rqe->num_sge = 0;
-		ziw_ring_consume(ring, ring->index + 1);
-		return -EINVAL;
-	}
-	ziw_ring_copy(rqe->sge, wqe->sge, rqe->num_sge * sizeof(rqe->sge[0]));
+	ok = ziw_rqe_load(ziw_ring_slot(ring, ring->index), rq->max_sge, rqe);
 	ziw_ring_consume(ring, ring->index + 1);
-	for (i = 0; i < rqe->num_sge; i++)
-		rqe->length += rqe->sge[i].length;
-	return 0;
+	return ok ? 0 : -EINVAL;
 }
 
 /**

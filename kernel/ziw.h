@@ -38,6 +38,7 @@
 #include "compat.h"
 #include "ring.h"
 #include "proto/wire.h"
+#include "proto/wqe.h"
 
 /* What query_device announces; each is a limit that the code enforces. */
 #define ZIW_MAX_QP		65536
@@ -50,7 +51,6 @@
 #define ZIW_MAX_FRMR_PAGES	1024
 #define ZIW_MAX_IRD		128
 #define ZIW_MAX_ORD		128
-#define ZIW_MAX_MSG		0x80000000U
 
 /* The CM of Linux carries private data lengths in a u8. */
 #define ZIW_MAX_CM_PRIVATE	255
@@ -75,14 +75,26 @@ static inline void ziw_live_add(enum ziw_live what, s64 n)
 /* For everything that has to leave softirq; unbound, since its items wait for locks. */
 extern struct workqueue_struct *ziw_wq;
 
-/* Tunables, main.c */
-extern unsigned int ziw_copy_threshold;
-extern unsigned int ziw_max_fpdu;
-extern unsigned int ziw_setup_timeout;
-extern unsigned int ziw_close_timeout;
-extern unsigned int ziw_user_timeout;
-extern bool ziw_crc;
-extern unsigned int ziw_mpa_rev;
+/* Parameters of a device; params.c says what each may be. */
+enum ziw_param {
+	ZIW_PARAM_COPY_THRESHOLD,
+	ZIW_PARAM_MAX_FPDU,
+	ZIW_PARAM_SETUP_TIMEOUT,
+	ZIW_PARAM_CLOSE_TIMEOUT,
+	ZIW_PARAM_USER_TIMEOUT,
+	ZIW_PARAM_CRC,			/* enum ziw_crc_policy */
+	ZIW_PARAM_MPA_REV,
+	ZIW_PARAM_MARKERS,
+	ZIW_PARAM_RTR,			/* ZIW_RTR_* */
+	ZIW_PARAM_NUM,
+};
+
+/* RFC 5044, 4.4: CRC is used if either side asks for it. */
+enum ziw_crc_policy {
+	ZIW_CRC_OFF,			/* we never ask */
+	ZIW_CRC_PREFERRED,		/* we ask when we connect */
+	ZIW_CRC_REQUIRED,		/* we always ask */
+};
 
 /**
  * struct ziw_dev - an RDMA device
@@ -95,6 +107,7 @@ extern unsigned int ziw_mpa_rev;
  * @qps: QP number to struct ziw_qp
  * @requests: number to connection whose request iw_cm was shown; holds a
  *            reference to each
+ * @params: enum ziw_param; each is read and written as one word, without a lock
  * @pdn: next PD number
  * @nr_pd: PDs, against ZIW_MAX_PD; likewise the others
  * @conns_lock: guards @conns and @dying
@@ -113,6 +126,7 @@ struct ziw_dev {
 	struct xarray		mrs;
 	struct xarray		qps;
 	struct xarray		requests;
+	u32			params[ZIW_PARAM_NUM];
 	atomic_t		pdn;
 
 	atomic_t		nr_pd;
@@ -132,6 +146,14 @@ static inline struct ziw_dev *to_ziw_dev(struct ib_device *ibdev)
 {
 	return container_of(ibdev, struct ziw_dev, ibdev);
 }
+
+static inline u32 ziw_param(const struct ziw_dev *dev, enum ziw_param param)
+{
+	return READ_ONCE(dev->params[param]);
+}
+
+extern const struct attribute_group ziw_param_group;
+void ziw_params_init(struct ziw_dev *dev);
 
 struct ziw_ucontext {
 	struct ib_ucontext	ibuc;
@@ -216,6 +238,7 @@ enum ziw_mr_error {
 	ZIW_MR_ACCESS,
 	ZIW_MR_TO_WRAP,
 	ZIW_MR_BOUNDS,
+	ZIW_MR_ALIGNMENT,
 };
 
 struct ziw_mr *ziw_mr_get(struct ib_pd *pd, u32 stag, bool kernel, int access,
@@ -224,6 +247,8 @@ void ziw_mr_put(struct ziw_mr *mr);
 void *ziw_mr_range(const struct ziw_mr *mr, u64 addr, u32 *len);
 enum ziw_mr_error ziw_mr_check(struct ib_pd *pd, u32 stag, int access, u64 addr,
 			       u32 len);
+enum ziw_mr_error ziw_mr_atomic(struct ib_pd *pd, const struct ziw_atomic_req *req,
+				u64 *value);
 int ziw_mr_invalidate(struct ib_pd *pd, struct ziw_dev *dev, u32 stag,
 		      bool remote);
 int ziw_mr_fast_register(struct ib_mr *ibmr, u32 key, int access);
@@ -273,20 +298,6 @@ int ziw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int ziw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 
 /* --- receive queues: srq.c --- */
-
-/**
- * struct ziw_rqe - a receive work request, copied and checked
- * @wr_id: for the CQE
- * @num_sge: at most ZIW_MAX_SGE
- * @length: sum of the lengths
- * @sge: where to place
- */
-struct ziw_rqe {
-	u64			wr_id;
-	u32			num_sge;
-	u64			length;
-	struct ziw_sge		sge[ZIW_MAX_SGE];
-};
 
 /**
  * struct ziw_rq - receive work requests, of a QP or shared
@@ -353,7 +364,8 @@ enum ziw_qp_state {
 #define ZIW_SQ_SIGNALED		0x1
 #define ZIW_SQ_SENT		0x2	/* all its bytes are with TCP */
 #define ZIW_SQ_WAIT_ACK		0x4	/* pages of the application are with TCP */
-#define ZIW_SQ_WAIT_READ	0x8	/* response outstanding */
+#define ZIW_SQ_WAIT_RESPONSE	0x8	/* of a read or an atomic */
+#define ZIW_SQ_MASKED		0x10	/* an atomic with masks */
 
 /**
  * struct ziw_sq_track - what is left to know of a WQE once it was taken up
@@ -378,7 +390,7 @@ struct ziw_sq_track {
 /* Whether nothing is outstanding but its turn. */
 static inline bool ziw_sq_done(const struct ziw_sq_track *track)
 {
-	return (track->flags & (ZIW_SQ_SENT | ZIW_SQ_WAIT_ACK | ZIW_SQ_WAIT_READ)) ==
+	return (track->flags & (ZIW_SQ_SENT | ZIW_SQ_WAIT_ACK | ZIW_SQ_WAIT_RESPONSE)) ==
 	       ZIW_SQ_SENT;
 }
 
@@ -389,8 +401,7 @@ static inline bool ziw_sq_done(const struct ziw_sq_track *track)
  * @acked: WQEs before it do not wait for an acknowledgment; qp->lock
  * @next: next WQE to take up; guarded by qp->lock
  * @track: one per slot; guarded by qp->lock
- * @max_sge: of one WQE
- * @max_inline: bytes
+ * @limits: of one WQE
  */
 struct ziw_sq {
 	spinlock_t		post_lock;	/* guards ring.post */
@@ -398,8 +409,7 @@ struct ziw_sq {
 	u32			acked;
 	u32			next;
 	struct ziw_sq_track	*track;
-	u32			max_sge;
-	u32			max_inline;
+	struct ziw_wqe_limits	limits;
 };
 
 /**

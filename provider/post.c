@@ -18,6 +18,8 @@
 #define ZIW_USES_INLINE	0x2
 #define ZIW_USES_REMOTE	0x4
 #define ZIW_USES_STAG	0x8
+#define ZIW_USES_IMM	0x10
+#define ZIW_USES_ATOMIC	0x20
 #define ZIW_OFFERED	0x80
 
 struct ziw_send_op {
@@ -34,13 +36,30 @@ static const struct ziw_send_op ziw_send_ops[] = {
 		ZIW_OP_SEND_INV,
 		ZIW_OFFERED | ZIW_USES_SGE | ZIW_USES_INLINE | ZIW_USES_STAG,
 	},
+	[IBV_WR_SEND_WITH_IMM] = {
+		ZIW_OP_SEND_IMM,
+		ZIW_OFFERED | ZIW_USES_SGE | ZIW_USES_INLINE | ZIW_USES_IMM,
+	},
 	[IBV_WR_RDMA_WRITE] = {
 		ZIW_OP_WRITE,
 		ZIW_OFFERED | ZIW_USES_SGE | ZIW_USES_INLINE | ZIW_USES_REMOTE,
 	},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {
+		ZIW_OP_WRITE_IMM,
+		ZIW_OFFERED | ZIW_USES_SGE | ZIW_USES_INLINE | ZIW_USES_REMOTE |
+			ZIW_USES_IMM,
+	},
 	[IBV_WR_RDMA_READ] = {
 		ZIW_OP_READ,
 		ZIW_OFFERED | ZIW_USES_SGE | ZIW_USES_REMOTE,
+	},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {
+		ZIW_OP_CMP_SWAP,
+		ZIW_OFFERED | ZIW_USES_SGE | ZIW_USES_ATOMIC,
+	},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {
+		ZIW_OP_FETCH_ADD,
+		ZIW_OFFERED | ZIW_USES_SGE | ZIW_USES_ATOMIC,
 	},
 	[IBV_WR_LOCAL_INV] = {
 		ZIW_OP_LOCAL_INV,
@@ -163,10 +182,17 @@ static int ziw_fill_send(struct ziw_qp *qp, struct ziw_sq_wqe *wqe,
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = op->opcode;
 	wqe->flags = flags;
-	wqe->ex = op->uses & ZIW_USES_STAG ? wr->invalidate_rkey : 0;
+	/* The immediate data is in a union with it: the same four bytes. */
+	wqe->ex = op->uses & (ZIW_USES_STAG | ZIW_USES_IMM) ?
+		wr->invalidate_rkey : 0;
 	if (op->uses & ZIW_USES_REMOTE) {
 		wqe->rkey = wr->wr.rdma.rkey;
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
+	} else if (op->uses & ZIW_USES_ATOMIC) {
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->remote_addr = wr->wr.atomic.remote_addr;
+		wqe->compare_add = wr->wr.atomic.compare_add;
+		wqe->swap = wr->wr.atomic.swap;
 	} else {
 		wqe->rkey = 0;
 		wqe->remote_addr = 0;

@@ -121,6 +121,7 @@ enum ziw_opcode {
 #define ZIW_WQE_SOLICITED	0x2
 #define ZIW_WQE_FENCE		0x4
 #define ZIW_WQE_INLINE		0x8
+#define ZIW_WQE_MASKED		0x10	/* atomics: the masks are valid */
 
 /**
  * struct ziw_sq_wqe - a slot of the SQ, native byte order
@@ -133,9 +134,11 @@ enum ziw_opcode {
  * @ex: STag to invalidate (SEND_INV: the peer's; LOCAL_INV: ours), or
  *      immediate data as the verbs give it, in network byte order
  * @remote_addr: TO in the remote region
- * @compare_add: atomics
- * @swap: atomics
- * @reserved: zero
+ * @compare_add: atomics: what to compare with, or to add
+ * @swap: CMP_SWAP: what to store
+ * @compare_add_mask: with ZIW_WQE_MASKED: bits to compare, or the most significant
+ *                    bit of each field that is added by itself
+ * @swap_mask: with ZIW_WQE_MASKED: bits to store
  */
 struct ziw_sq_wqe {
 	__aligned_u64	wr_id;
@@ -148,7 +151,8 @@ struct ziw_sq_wqe {
 	__aligned_u64	remote_addr;
 	__aligned_u64	compare_add;
 	__aligned_u64	swap;
-	__aligned_u64	reserved[2];
+	__aligned_u64	compare_add_mask;
+	__aligned_u64	swap_mask;
 	struct ziw_sge	sge[];
 };
 
@@ -169,6 +173,7 @@ struct ziw_rq_wqe {
 #define ZIW_CQE_WITH_IMM	0x1
 #define ZIW_CQE_WITH_INV	0x2
 #define ZIW_CQE_SOLICITED	0x4
+#define ZIW_CQE_MASKED		0x8	/* of an atomic with masks */
 
 /**
  * struct ziw_cqe - a slot of the CQ, native byte order

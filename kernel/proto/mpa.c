@@ -131,20 +131,70 @@ unsigned int ziw_mpa_encode(u8 *buf, const struct ziw_mpa_frame *frame,
 /**
  * ziw_mpa_mulpdu - largest ULPDU whose FPDU fits in one TCP segment
  * @emss: bytes of payload of a full TCP segment
+ * @markers: the stream has markers
  *
- * RFC 5044, 4.5, for a stream without markers. Never below 128, as it also
- * says: an EMSS too small for that is not followed. Never above what the length
- * field carries.
+ * RFC 5044, 4.5. Never below 128, as it also says: an EMSS too small for that
+ * is not followed. Never above what the length field, and a marker's pointer,
+ * carry.
  *
  * Return: bytes, the DDP header included.
  */
-unsigned int ziw_mpa_mulpdu(unsigned int emss)
+unsigned int ziw_mpa_mulpdu(unsigned int emss, bool markers)
 {
 	unsigned int overhead = MPA_LEN_SIZE + MPA_CRC_SIZE + (emss & 3);
+	unsigned int most = MPA_MAX_ULPDU;
 
+	if (markers) {
+		overhead += MPA_MARKER_SIZE *
+			    ((emss + MPA_MARKER_INTERVAL - 1) / MPA_MARKER_INTERVAL);
+		most = MPA_MAX_ULPDU_MARKERS;
+	}
 	if (emss < MPA_MIN_MULPDU + overhead)
 		return MPA_MIN_MULPDU;
-	if (emss > MPA_MAX_ULPDU + overhead)
-		return MPA_MAX_ULPDU;
+	if (emss > most + overhead)
+		return most;
 	return emss - overhead;
+}
+
+/**
+ * ziw_mpa_raw_len - octets of the stream that hold octets of FPDUs
+ * @pos: octets from the start of the stream to the first of them, modulo
+ *       MPA_MARKER_INTERVAL; 0: a marker precedes it. 1 to 3 lie inside a marker.
+ * @len: octets of FPDUs
+ *
+ * A marker behind the last of them belongs to what follows.
+ *
+ * Return: @len with the markers before and among them.
+ */
+unsigned int ziw_mpa_raw_len(unsigned int pos, unsigned int len)
+{
+	const unsigned int body = MPA_MARKER_INTERVAL - MPA_MARKER_SIZE;
+	unsigned int first = pos ? MPA_MARKER_INTERVAL - pos : 0;
+
+	if (len <= first)
+		return len;
+	return len + MPA_MARKER_SIZE * ((len - first + body - 1) / body);
+}
+
+/**
+ * ziw_mpa_marker_encode - build a marker
+ * @buf: MPA_MARKER_SIZE bytes
+ * @fpdu_ptr: octets from the start of the FPDU; 0 before its length field
+ */
+void ziw_mpa_marker_encode(u8 *buf, unsigned int fpdu_ptr)
+{
+	put_unaligned_be16(0, buf);
+	put_unaligned_be16((u16)fpdu_ptr, buf + 2);
+}
+
+/**
+ * ziw_mpa_marker_decode - where a marker says that its FPDU begins
+ * @buf: MPA_MARKER_SIZE bytes
+ *
+ * Return: octets back from the marker.
+ */
+unsigned int ziw_mpa_marker_decode(const u8 *buf)
+{
+	/* RFC 5044, 4.3: the receiver takes the two lowest bits as zero. */
+	return get_unaligned_be16(buf + 2) & ~3U;
 }

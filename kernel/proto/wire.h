@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Wire formats and rules of MPA (RFC 5044, 6581), DDP (RFC 5041) and RDMAP
- * (RFC 5040), as pure functions on bytes: no socket, no verbs, no
+ * (RFC 5040, 7306), as pure functions on bytes: no socket, no verbs, no
  * allocation. Compiled into the module and into user-space tests.
  */
 #ifndef ZIW_PROTO_WIRE_H
@@ -94,7 +94,16 @@ static inline unsigned int ziw_mpa_fpdu_len(unsigned int ulpdu_len)
 	return MPA_LEN_SIZE + ulpdu_len + ziw_mpa_pad(ulpdu_len) + MPA_CRC_SIZE;
 }
 
-unsigned int ziw_mpa_mulpdu(unsigned int emss);
+/* Markers, RFC 5044 section 4.3: MPA_MARKER_SIZE of each MPA_MARKER_INTERVAL octets. */
+#define MPA_MARKER_SIZE		4
+#define MPA_MARKER_INTERVAL	512
+/* The last marker of an FPDU of this size can still point to its start, in 16 bits. */
+#define MPA_MAX_ULPDU_MARKERS	65008
+
+unsigned int ziw_mpa_mulpdu(unsigned int emss, bool markers);
+unsigned int ziw_mpa_raw_len(unsigned int pos, unsigned int len);
+void ziw_mpa_marker_encode(u8 *buf, unsigned int fpdu_ptr);
+unsigned int ziw_mpa_marker_decode(const u8 *buf);
 
 /* --- DDP, RFC 5041 section 4 --- */
 
@@ -110,11 +119,16 @@ unsigned int ziw_mpa_mulpdu(unsigned int emss);
 #define DDP_QN_SEND		0
 #define DDP_QN_READ_REQ		1
 #define DDP_QN_TERMINATE	2
+#define DDP_QN_ATOMIC_RESP	3	/* RFC 7306, 4.1 */
+#define DDP_QN_NUM		4
 
-/* --- RDMAP, RFC 5040 section 4 --- */
+/* --- RDMAP, RFC 5040 section 4, RFC 7306 section 4 --- */
 
 #define RDMAP_VERSION		1
 #define RDMAP_READ_REQ_LEN	28
+#define RDMAP_IMM_LEN		8
+#define RDMAP_ATOMIC_REQ_LEN	52
+#define RDMAP_ATOMIC_RESP_LEN	12
 
 enum ziw_rdmap_opcode {
 	RDMAP_WRITE		= 0x0,
@@ -125,6 +139,10 @@ enum ziw_rdmap_opcode {
 	RDMAP_SEND_SE		= 0x5,
 	RDMAP_SEND_SE_INV	= 0x6,
 	RDMAP_TERMINATE		= 0x7,
+	RDMAP_IMM		= 0x8,
+	RDMAP_IMM_SE		= 0x9,
+	RDMAP_ATOMIC_REQ	= 0xa,
+	RDMAP_ATOMIC_RESP	= 0xb,
 };
 
 /**
@@ -175,7 +193,13 @@ static inline bool ziw_rdmap_invalidates(u8 opcode)
 
 static inline bool ziw_rdmap_solicits(u8 opcode)
 {
-	return opcode == RDMAP_SEND_SE || opcode == RDMAP_SEND_SE_INV;
+	return opcode == RDMAP_SEND_SE || opcode == RDMAP_SEND_SE_INV ||
+	       opcode == RDMAP_IMM_SE;
+}
+
+static inline bool ziw_rdmap_is_imm(u8 opcode)
+{
+	return opcode == RDMAP_IMM || opcode == RDMAP_IMM_SE;
 }
 
 /**
@@ -196,6 +220,71 @@ struct ziw_read_req {
 
 void ziw_read_req_decode(const u8 *buf, struct ziw_read_req *req);
 void ziw_read_req_encode(u8 *buf, const struct ziw_read_req *req);
+
+/*
+ * The verbs' immediate data has four bytes, RFC 7306's has eight. The other four
+ * tell a ziw peer whether the Send that follows belongs to it: such a pair takes
+ * one receive work request, as verbs promise. To other peers they are two messages.
+ */
+#define ZIW_IMM_ALONE		0
+#define ZIW_IMM_WITH_SEND	0x7a697753
+
+/**
+ * struct ziw_imm - Immediate Data, RFC 7306 section 6.2
+ * @data: the verbs' immediate data, its bytes in the order that they have there
+ * @kind: ZIW_IMM_WITH_SEND, or anything else
+ */
+struct ziw_imm {
+	u32	data;
+	u32	kind;
+};
+
+void ziw_imm_decode(const u8 *buf, struct ziw_imm *imm);
+void ziw_imm_encode(u8 *buf, const struct ziw_imm *imm);
+
+enum ziw_atomic_op {
+	ATOMIC_FETCH_ADD	= 0,
+	ATOMIC_CMP_SWAP		= 2,
+};
+
+/**
+ * struct ziw_atomic_req - Atomic Request Header, RFC 7306 section 5.2.1
+ * @op: enum ziw_atomic_op, or another number as received
+ * @id: Request Identifier
+ * @stag: Remote STag
+ * @to: Remote Tagged Offset
+ * @data: Add or Swap Data
+ * @mask: Add or Swap Mask
+ * @compare: Compare Data
+ * @compare_mask: Compare Mask
+ */
+struct ziw_atomic_req {
+	u8	op;
+	u32	id;
+	u32	stag;
+	u64	to;
+	u64	data;
+	u64	mask;
+	u64	compare;
+	u64	compare_mask;
+};
+
+/**
+ * struct ziw_atomic_resp - Atomic Response Header, RFC 7306 section 5.2.2
+ * @id: Original Request Identifier
+ * @value: Original Remote Data Value
+ */
+struct ziw_atomic_resp {
+	u32	id;
+	u64	value;
+};
+
+void ziw_atomic_req_decode(const u8 *buf, struct ziw_atomic_req *req);
+void ziw_atomic_req_encode(u8 *buf, const struct ziw_atomic_req *req);
+void ziw_atomic_resp_decode(const u8 *buf, struct ziw_atomic_resp *resp);
+void ziw_atomic_resp_encode(u8 *buf, const struct ziw_atomic_resp *resp);
+bool ziw_atomic_known(u8 op);
+u64 ziw_atomic_result(const struct ziw_atomic_req *req, u64 value);
 
 /* --- Terminate, RFC 5040 section 4.8; codes also of 5041, 7.2; 5044, 8; 6581, 8 --- */
 

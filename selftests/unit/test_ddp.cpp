@@ -219,7 +219,9 @@ TEST(Rdmap, KindsOfOpcodes)
 
 		EXPECT_EQ(ziw_rdmap_is_send(op), opcode >= 3 && opcode <= 6) << opcode;
 		EXPECT_EQ(ziw_rdmap_invalidates(op), opcode == 4 || opcode == 6) << opcode;
-		EXPECT_EQ(ziw_rdmap_solicits(op), opcode == 5 || opcode == 6) << opcode;
+		EXPECT_EQ(ziw_rdmap_is_imm(op), opcode == 8 || opcode == 9) << opcode;
+		EXPECT_EQ(ziw_rdmap_solicits(op), opcode == 5 || opcode == 6 || opcode == 9)
+			<< opcode;
 	}
 }
 

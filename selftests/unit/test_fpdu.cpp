@@ -93,35 +93,35 @@ TEST(Fpdu, EveryLength)
 TEST(Mulpdu, OfUsualSegments)
 {
 	/* Ethernet, with and without TCP time stamps, over IPv4 and IPv6 */
-	EXPECT_EQ(ziw_mpa_mulpdu(1460), 1454u);
-	EXPECT_EQ(ziw_mpa_mulpdu(1448), 1442u);
-	EXPECT_EQ(ziw_mpa_mulpdu(1440), 1434u);
-	EXPECT_EQ(ziw_mpa_mulpdu(1428), 1422u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1460, false), 1454u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1448, false), 1442u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1440, false), 1434u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1428, false), 1422u);
 	/* each remainder */
-	EXPECT_EQ(ziw_mpa_mulpdu(1449), 1442u);
-	EXPECT_EQ(ziw_mpa_mulpdu(1450), 1442u);
-	EXPECT_EQ(ziw_mpa_mulpdu(1451), 1442u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1449, false), 1442u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1450, false), 1442u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1451, false), 1442u);
 	/* jumbo frames, loopback */
-	EXPECT_EQ(ziw_mpa_mulpdu(8948), 8942u);
-	EXPECT_EQ(ziw_mpa_mulpdu(65483), 65474u);
+	EXPECT_EQ(ziw_mpa_mulpdu(8948, false), 8942u);
+	EXPECT_EQ(ziw_mpa_mulpdu(65483, false), 65474u);
 }
 
 TEST(Mulpdu, NeverBelow128)
 {
 	for (unsigned emss = 0; emss < 136; emss++)
-		EXPECT_EQ(ziw_mpa_mulpdu(emss), 128u) << emss;
-	EXPECT_EQ(ziw_mpa_mulpdu(136), 130u);
-	EXPECT_EQ(ziw_mpa_mulpdu(137), 130u);
+		EXPECT_EQ(ziw_mpa_mulpdu(emss, false), 128u) << emss;
+	EXPECT_EQ(ziw_mpa_mulpdu(136, false), 130u);
+	EXPECT_EQ(ziw_mpa_mulpdu(137, false), 130u);
 }
 
 TEST(Mulpdu, NeverAboveTheLengthField)
 {
-	EXPECT_EQ(ziw_mpa_mulpdu(65540), 65534u);
-	EXPECT_EQ(ziw_mpa_mulpdu(65543), 65534u);
-	EXPECT_EQ(ziw_mpa_mulpdu(65544), 65535u);
-	EXPECT_EQ(ziw_mpa_mulpdu(1u << 20), 65535u);
+	EXPECT_EQ(ziw_mpa_mulpdu(65540, false), 65534u);
+	EXPECT_EQ(ziw_mpa_mulpdu(65543, false), 65534u);
+	EXPECT_EQ(ziw_mpa_mulpdu(65544, false), 65535u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1u << 20, false), 65535u);
 	for (unsigned emss = UINT_MAX; emss > UINT_MAX - 16; emss--)
-		EXPECT_EQ(ziw_mpa_mulpdu(emss), 65535u);
+		EXPECT_EQ(ziw_mpa_mulpdu(emss, false), 65535u);
 }
 
 /* "the size of the largest ULPDU fitting in an FPDU" of one segment: it fits, one more byte does
@@ -129,7 +129,7 @@ TEST(Mulpdu, NeverAboveTheLengthField)
 TEST(Mulpdu, IsTheLargestThatFits)
 {
 	for (unsigned emss = 136; emss <= 65543; emss++) {
-		const unsigned mulpdu = ziw_mpa_mulpdu(emss);
+		const unsigned mulpdu = ziw_mpa_mulpdu(emss, false);
 
 		ASSERT_EQ(mulpdu, emss - (6 + emss % 4));
 		ASSERT_LE(ziw_mpa_fpdu_len(mulpdu), emss);
