@@ -261,7 +261,7 @@ static const struct ziw_orq_entry *oldest_request(struct ziw_rx_fpdu *fpdu, bool
 	const struct ziw_orq_entry *entry = ziw_orq_slot(conn, conn->orq_tail);
 
 	if (conn->orq_head == conn->orq_tail ||
-	    (entry->kind == ZIW_ORQ_ATOMIC) != atomic) {
+	    atomic != (entry->kind == ZIW_ORQ_ATOMIC)) {
 		rx_fault(fpdu, TERM_RDMAP_OP_OPCODE, NULL);
 		return NULL;
 	}

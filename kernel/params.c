@@ -212,28 +212,36 @@ static const struct kernel_param_ops module_ops = {
 	.get = module_get,
 };
 
-#define MODULE_PARAM(name, index, text) \
-	module_param_cb(name, &module_ops, &defaults[index], 0644); \
-	MODULE_PARM_DESC(name, text)
+#define MODULE_PARAM(name, index) \
+	module_param_cb(name, &module_ops, &defaults[index], 0644)
 
-MODULE_PARAM(copy_threshold, ZIW_PARAM_COPY_THRESHOLD,
-	     "bytes of a message from which its pages are sent in place and not copied (default 16384)");
-MODULE_PARAM(max_fpdu, ZIW_PARAM_MAX_FPDU,
-	     "ULPDU size that messages are cut into, 128 to 65535 bytes; 0: what fits in one TCP segment (default 0)");
-MODULE_PARAM(setup_timeout, ZIW_PARAM_SETUP_TIMEOUT,
-	     "seconds that TCP's and MPA's connection setup may take, 1 to 60 (default 15)");
-MODULE_PARAM(close_timeout, ZIW_PARAM_CLOSE_TIMEOUT,
-	     "seconds that a graceful close may wait for the send queue or the peer, 1 to 60 (default 5)");
-MODULE_PARAM(user_timeout, ZIW_PARAM_USER_TIMEOUT,
-	     "seconds of silence from the peer that end a connection, 10 to 3600 (default 30)");
-MODULE_PARAM(crc, ZIW_PARAM_CRC,
-	     "required: always; preferred: asked for on connect, the initiator's wish on accept; off: only if the peer asks (default required)");
-MODULE_PARAM(mpa_rev, ZIW_PARAM_MPA_REV,
-	     "MPA revision to connect with, 1 or 2 (default 2)");
-MODULE_PARAM(markers, ZIW_PARAM_MARKERS,
-	     "ask the peer for markers in what it sends, 0 or 1 (default 0)");
-MODULE_PARAM(rtr, ZIW_PARAM_RTR,
-	     "what may tell the responder that the initiator is ready: send, write, read (default all)");
+MODULE_PARAM(copy_threshold, ZIW_PARAM_COPY_THRESHOLD);
+MODULE_PARM_DESC(copy_threshold,
+		 "bytes of a message from which its pages are sent in place and not copied (default 16384)");
+MODULE_PARAM(max_fpdu, ZIW_PARAM_MAX_FPDU);
+MODULE_PARM_DESC(max_fpdu,
+		 "ULPDU size that messages are cut into, 128 to 65535 bytes; 0: what fits in one TCP segment (default 0)");
+MODULE_PARAM(setup_timeout, ZIW_PARAM_SETUP_TIMEOUT);
+MODULE_PARM_DESC(setup_timeout,
+		 "seconds that TCP's and MPA's connection setup may take, 1 to 60 (default 15)");
+MODULE_PARAM(close_timeout, ZIW_PARAM_CLOSE_TIMEOUT);
+MODULE_PARM_DESC(close_timeout,
+		 "seconds that a graceful close may wait for the send queue or the peer, 1 to 60 (default 5)");
+MODULE_PARAM(user_timeout, ZIW_PARAM_USER_TIMEOUT);
+MODULE_PARM_DESC(user_timeout,
+		 "seconds of silence from the peer that end a connection, 10 to 3600 (default 30)");
+MODULE_PARAM(crc, ZIW_PARAM_CRC);
+MODULE_PARM_DESC(crc,
+		 "required: always; preferred: asked for on connect, the initiator's wish on accept; off: only if the peer asks (default required)");
+MODULE_PARAM(mpa_rev, ZIW_PARAM_MPA_REV);
+MODULE_PARM_DESC(mpa_rev,
+		 "MPA revision to connect with, 1 or 2 (default 2)");
+MODULE_PARAM(markers, ZIW_PARAM_MARKERS);
+MODULE_PARM_DESC(markers,
+		 "ask the peer for markers in what it sends, 0 or 1 (default 0)");
+MODULE_PARAM(rtr, ZIW_PARAM_RTR);
+MODULE_PARM_DESC(rtr,
+		 "what may tell the responder that the initiator is ready: send, write, read (default all)");
 
 /* --- a device's --- */
 

@@ -94,8 +94,9 @@ static enum ziw_tx_result tx_build_read_response(struct ziw_conn *conn)
 				IB_ACCESS_REMOTE_READ,
 				req->source_to + tx->resp_sent, n, &mr_err);
 		if (mr) {
-			err = ziw_tx_add_region(&fpdu, mr, req->source_to + tx->resp_sent,
-					    n, false, NULL);
+			err = ziw_tx_add_region(&fpdu, mr,
+						req->source_to + tx->resp_sent,
+						n, false, NULL);
 			ziw_mr_put(mr);
 		} else {
 			err = -EFAULT;

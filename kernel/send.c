@@ -329,7 +329,7 @@ static int tx_add_payload(struct ziw_conn *conn, struct ziw_fpdu *fpdu, u32 n)
 		if (!mr)
 			return -EFAULT;
 		err = ziw_tx_add_region(fpdu, mr, sge->addr + wqe->sge_off, piece,
-				    wqe->zero_copy, &wqe->spliced);
+					wqe->zero_copy, &wqe->spliced);
 		ziw_mr_put(mr);
 		if (err)
 			return err;
@@ -444,8 +444,8 @@ u32 ziw_orq_token(u32 msn)
 	return msn << 8 | 0x5a;
 }
 
-static enum ziw_tx_result tx_add_read_request(struct ziw_conn *conn, u32 msn, u32 size,
-					  u32 rkey, u64 addr)
+static enum ziw_tx_result tx_add_read_request(struct ziw_conn *conn, u32 msn,
+					      u32 size, u32 rkey, u64 addr)
 {
 	const struct ziw_ddp_hdr hdr = {
 		.last	= true,
@@ -467,7 +467,7 @@ static enum ziw_tx_result tx_add_read_request(struct ziw_conn *conn, u32 msn, u3
 
 /* RFC 7306, 5.2.1; what an operation does not use is set as said there. */
 static enum ziw_tx_result tx_add_atomic_request(struct ziw_conn *conn,
-					    const struct ziw_tx_wqe *wqe)
+						const struct ziw_tx_wqe *wqe)
 {
 	const struct ziw_sq_wqe *wr = &wqe->wr.hdr;
 	bool masked = wr->flags & ZIW_WQE_MASKED;

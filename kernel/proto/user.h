@@ -8,8 +8,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The compiler's barrier: what was read from memory before it is not read again after it. */
-#define barrier() __asm__ __volatile__("" : : : "memory")
+/* What was read from memory before it is not read again after it. */
+static inline void barrier(void)
+{
+	__asm__ __volatile__("" : : : "memory");
+}
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -14,8 +14,8 @@ constexpr int all_rights = Region::all | IBV_ACCESS_REMOTE_ATOMIC;
 
 Work with_imm(Work work, uint32_t imm)
 {
-	work.wr.opcode = work.wr.opcode == IBV_WR_SEND ? IBV_WR_SEND_WITH_IMM
-						       : IBV_WR_RDMA_WRITE_WITH_IMM;
+	work.wr.opcode =
+		work.wr.opcode == IBV_WR_SEND ? IBV_WR_SEND_WITH_IMM : IBV_WR_RDMA_WRITE_WITH_IMM;
 	work.wr.imm_data = htonl(imm);
 	return work;
 }
@@ -87,8 +87,9 @@ TEST_F(ImmediateTest, InlineSend)
 
 	here.fill(1);
 	ASSERT_EQ(pair.b->post_recv(9, {there.sge()}), 0);
-	ASSERT_EQ(pair.a->post(with_imm(send_work(1, {here.sge()}), 0xffffffff)
-				       .flags(IBV_SEND_INLINE)), 0);
+	ASSERT_EQ(pair.a->post(
+			  with_imm(send_work(1, {here.sge()}), 0xffffffff).flags(IBV_SEND_INLINE)),
+		  0);
 	EXPECT_COMPLETED(pair.a->wait_send()[0], 1, IBV_WC_SEND);
 	auto wc = pair.b->wait_recv()[0];
 	EXPECT_COMPLETED(wc, 9, IBV_WC_RECV);
@@ -96,7 +97,8 @@ TEST_F(ImmediateTest, InlineSend)
 	EXPECT_EQ(differs_from_pattern(there.data(), there.size(), 1), "");
 }
 
-/* The receive completes after the Write is placed, tells its length, and touches no memory itself. */
+/* The receive completes after the Write is placed, tells its length, and touches no memory itself.
+ */
 TEST_F(ImmediateTest, WriteTellsItsLength)
 {
 	for (std::size_t size : {0u, 1u, 8u, 1400u, 4096u, 65537u, 300000u}) {
@@ -109,9 +111,12 @@ TEST_F(ImmediateTest, WriteTellsItsLength)
 		ASSERT_EQ(pair.b->post_recv(7, {unused.sge()}), 0);
 		/* An ordinary Write before it, whose length is not to be counted. */
 		ASSERT_EQ(pair.a->post(write_work(1, {here.sge(0, size)}, there.address(),
-						  there.rkey())), 0);
-		ASSERT_EQ(pair.a->post(with_imm(write_work(2, {here.sge(0, size)}, there.address(),
-							   there.rkey()), 0xcafe)), 0);
+						  there.rkey())),
+			  0);
+		ASSERT_EQ(pair.a->post(with_imm(
+				  write_work(2, {here.sge(0, size)}, there.address(), there.rkey()),
+				  0xcafe)),
+			  0);
 		auto sent = pair.a->wait_send(2);
 		EXPECT_COMPLETED(sent[1], 2, IBV_WC_RDMA_WRITE);
 		auto wc = pair.b->wait_recv()[0];
@@ -130,8 +135,9 @@ TEST_F(ImmediateTest, WriteNeedsNoBuffer)
 	Region here(a.pd(), 64), there(b.pd(), 64);
 
 	ASSERT_EQ(pair.b->post_recv(7), 0);
-	ASSERT_EQ(pair.a->post(with_imm(write_work(2, {here.sge()}, there.address(), there.rkey()),
-					1)), 0);
+	ASSERT_EQ(pair.a->post(
+			  with_imm(write_work(2, {here.sge()}, there.address(), there.rkey()), 1)),
+		  0);
 	EXPECT_COMPLETED(pair.b->wait_recv()[0], 7, IBV_WC_RECV_RDMA_WITH_IMM);
 }
 
@@ -146,8 +152,9 @@ TEST_F(ImmediateTest, SolicitedEvent)
 
 	for (bool write : {false, true}) {
 		for (bool solicited : {false, true}) {
-			auto work = write ? write_work(1, {here.sge()}, there.address(), there.rkey())
-					  : send_work(1, {here.sge()});
+			auto work =
+				write ? write_work(1, {here.sge()}, there.address(), there.rkey())
+				      : send_work(1, {here.sge()});
 
 			work = with_imm(work, 5);
 			if (solicited)
@@ -161,7 +168,8 @@ TEST_F(ImmediateTest, SolicitedEvent)
 				ibv_cq *cq;
 				void *context;
 
-				ASSERT_EQ(ibv_get_cq_event(pair.b->recv_channel(), &cq, &context), 0);
+				ASSERT_EQ(ibv_get_cq_event(pair.b->recv_channel(), &cq, &context),
+					  0);
 				ibv_ack_cq_events(cq, 1);
 			}
 		}
@@ -173,8 +181,9 @@ TEST_F(ImmediateTest, WithoutReceive)
 {
 	Region here(a.pd(), 64), there(b.pd(), 64);
 
-	ASSERT_EQ(pair.a->post(with_imm(write_work(2, {here.sge()}, there.address(), there.rkey()),
-					1)), 0);
+	ASSERT_EQ(pair.a->post(
+			  with_imm(write_work(2, {here.sge()}, there.address(), there.rkey()), 1)),
+		  0);
 	EXPECT_TRUE(pair.a->reaches(IBV_QPS_ERR));
 	EXPECT_TRUE(pair.b->reaches(IBV_QPS_ERR));
 }
@@ -290,18 +299,16 @@ TEST_F(AtomicTest, UnalignedIsRefused)
 /* It is the memory that has to be aligned, not the address by which the peer names it. */
 TEST_F(AtomicTest, AlignmentIsOfTheMemory)
 {
-	alignas(4096) static unsigned char memory[4096];
-	verbs::Mr mr(verbs::check(ibv_reg_mr_iova(b.pd(), memory, sizeof(memory), 0x1003, all_rights),
-				  "ibv_reg_mr_iova"));
+	Region region(b.pd(), 64, all_rights | IBV_ACCESS_ZERO_BASED, 3);
 	auto w = work(add, 1);
 
-	std::memset(memory, 0, sizeof(memory));
-	w.wr.wr.atomic.remote_addr = 0x1003 + 8;
-	w.wr.wr.atomic.rkey = mr->rkey;
+	std::memset(region.data(), 0, region.size());
+	w.wr.wr.atomic.remote_addr = 5;
+	w.wr.wr.atomic.rkey = region.rkey();
 	ASSERT_EQ(pair.a->post(w), 0);
 	EXPECT_COMPLETED(pair.a->wait_send()[0], 1, IBV_WC_FETCH_ADD);
-	EXPECT_EQ(memory[8], 1);
-	w.wr.wr.atomic.remote_addr = 0x1008;
+	EXPECT_EQ(region.data()[5], 1);
+	w.wr.wr.atomic.remote_addr = 8;
 	expect_refused(w);
 }
 
@@ -349,9 +356,11 @@ TEST_F(AtomicTest, InOrderWithReads)
 	*word(*there) = 1000;
 	for (uint64_t i = 0; i < 60; i += 2) {
 		ASSERT_EQ(pair.a->post(read_work(i, {values.sge(8 * i, 8)}, there->address(),
-						 there->rkey())), 0);
+						 there->rkey())),
+			  0);
 		ASSERT_EQ(pair.a->post(atomic_work(add, i + 1, {values.sge(8 * i + 8, 8)},
-						   there->address(), there->rkey(), 1)), 0);
+						   there->address(), there->rkey(), 1)),
+			  0);
 	}
 	auto done = pair.a->wait_send(60);
 	for (uint64_t i = 0; i < 60; i++) {
