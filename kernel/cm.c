@@ -520,10 +520,12 @@ int ziw_accept(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
 	mutex_lock(&conn->mutex);
 	if (qp && param->private_data_len <= ZIW_MAX_CM_PRIVATE)
 		err = accept_locked(conn, cm_id, qp, param);
-	if (err)
-		ziw_conn_finish(conn);
-	else
+	if (!err)
 		ziw_conn_stream_start(conn);
+	else if (conn->state == ZIW_CONN_REQ_SEEN)
+		ziw_conn_refuse(conn);
+	else
+		ziw_conn_finish(conn);
 	mutex_unlock(&conn->mutex);
 
 	if (qp)

@@ -164,6 +164,44 @@ int ziw_conn_send_frame(struct ziw_conn *conn, const struct ziw_mpa_frame *frame
 	return n == iov.iov_len ? 0 : -ECONNRESET;
 }
 
+/*
+ * A Terminate Message on a connection that no QP was attached to, so that no
+ * engine sends it: the first FPDU, and the last.
+ */
+static void send_lone_terminate(struct ziw_conn *conn, u16 code)
+{
+	const struct ziw_terminate term = { .code = code };
+	const struct ziw_ddp_hdr hdr = {
+		.last	= true,
+		.opcode	= RDMAP_TERMINATE,
+		.qn	= DDP_QN_TERMINATE,
+		.msn	= 1,
+	};
+	u8 buf[MPA_MARKER_SIZE + MPA_LEN_SIZE + DDP_UNTAGGED_LEN + TERM_HDR_LEN +
+	       MPA_CRC_SIZE];
+	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
+	struct kvec iov = { .iov_base = buf };
+	unsigned int len = 0, ulpdu;
+	__le32 crc = 0;
+
+	if (conn->tx.batch.markers) {
+		ziw_mpa_marker_encode(buf, 0);
+		len = MPA_MARKER_SIZE;
+	}
+	ulpdu = ziw_ddp_encode(buf + len + MPA_LEN_SIZE, &hdr);
+	ulpdu += ziw_terminate_encode(buf + len + MPA_LEN_SIZE + ulpdu, &term);
+	put_unaligned_be16(ulpdu, buf + len);
+	/* Length field and ULPDU are a multiple of four octets: no pad. */
+	len += MPA_LEN_SIZE + ulpdu;
+	if (conn->crc)
+		crc = cpu_to_le32(~crc32c(~0U, buf, len));
+	memcpy(buf + len, &crc, sizeof(crc));
+	iov.iov_len = len + MPA_CRC_SIZE;
+	ibdev_warn_ratelimited(&conn->dev->ibdev, "sending Terminate 0x%04x: %s\n", code,
+			       ziw_terminate_name(code));
+	kernel_sendmsg(conn->sock, &msg, &iov, 1, iov.iov_len);
+}
+
 /**
  * ziw_conn_private_data - the ULP's part of the private data received
  * @conn: connection with a whole frame
@@ -671,6 +709,8 @@ static void step_req_sent(struct ziw_conn *conn)
 	ziw_conn_stop_timer(conn);
 	ret = ziw_conn_attach(conn, qp);
 	if (ret) {
+		/* RFC 6581, 9.3 */
+		send_lone_terminate(conn, TERM_MPA_CATASTROPHIC);
 		setup_failed(conn, ret);
 		return;
 	}
@@ -689,7 +729,16 @@ static void step_req_sent(struct ziw_conn *conn)
 
 /* --- setup, responder --- */
 
-static void refuse(struct ziw_conn *conn)
+/**
+ * ziw_conn_refuse - answer a Request Frame that cannot be accepted, and end
+ * @conn: connection in ZIW_CONN_REQ_WAIT or ZIW_CONN_REQ_SEEN; conn->mutex held
+ *
+ * To close without an answer would have an initiator of revision 2 try again
+ * with revision 1.
+ *
+ * Context: process.
+ */
+void ziw_conn_refuse(struct ziw_conn *conn)
 {
 	const struct ziw_mpa_frame frame = {
 		.reply		= true,
@@ -721,14 +770,14 @@ static void step_req_wait(struct ziw_conn *conn)
 		ibdev_dbg(&conn->dev->ibdev,
 			  "refused: %u bytes of private data, the CM carries %u\n",
 			  conn->frame.pd_len, ZIW_MAX_CM_PRIVATE);
-		refuse(conn);
+		ziw_conn_refuse(conn);
 		return;
 	}
 	conn->state = ZIW_CONN_REQ_SEEN;
 	/* iw_cm forgets requests whose listen ends before it has shown them. */
 	ziw_conn_start_timer(conn, REQUEST_TIMEOUT);
 	if (ziw_cm_request(conn))
-		refuse(conn);
+		ziw_conn_refuse(conn);
 	else
 		/* The peer may have closed right behind its request. */
 		ziw_conn_kick(conn);

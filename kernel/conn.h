@@ -317,6 +317,7 @@ void ziw_conn_stop_timer(struct ziw_conn *conn);
 int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp);
 void ziw_conn_stream_start(struct ziw_conn *conn);
 void ziw_conn_finish(struct ziw_conn *conn);
+void ziw_conn_refuse(struct ziw_conn *conn);
 int ziw_conn_send_frame(struct ziw_conn *conn, const struct ziw_mpa_frame *frame,
 			const void *private_data);
 const u8 *ziw_conn_private_data(const struct ziw_conn *conn);

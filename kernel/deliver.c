@@ -259,9 +259,9 @@ static const struct ziw_orq_entry *oldest_request(struct ziw_rx_fpdu *fpdu, bool
 {
 	struct ziw_conn *conn = fpdu->conn;
 	const struct ziw_orq_entry *entry = ziw_orq_slot(conn, conn->orq_tail);
+	bool is_atomic = entry->kind == ZIW_ORQ_ATOMIC;
 
-	if (conn->orq_head == conn->orq_tail ||
-	    atomic != (entry->kind == ZIW_ORQ_ATOMIC)) {
+	if (conn->orq_head == conn->orq_tail || is_atomic != atomic) {
 		rx_fault(fpdu, TERM_RDMAP_OP_OPCODE, NULL);
 		return NULL;
 	}
