@@ -146,6 +146,8 @@ int ziw_fpdu_begin(struct ziw_fpdu *fpdu, struct ziw_batch *batch, bool crc_on,
 	fpdu->start_bytes = batch->bytes;
 	fpdu->start_to_marker = batch->to_marker;
 	fpdu->pos = 0;
+	fpdu->payload = payload;
+	fpdu->in_place = 0;
 	fpdu->start_len = batch->num > batch->first ?
 			  batch->frag[batch->num - 1].bv_len : 0;
 
@@ -201,6 +203,7 @@ int ziw_fpdu_splice(struct ziw_fpdu *fpdu, const void *data, unsigned int len,
 				fpdu->crc = crc32c(fpdu->crc, data, n);
 			if (!batch_add(fpdu->batch, page, offset_in_page(data), n))
 				return -ENOMEM;
+			fpdu->in_place += n;
 			*spliced = true;
 		}
 		data += n;
@@ -233,7 +236,12 @@ int ziw_fpdu_end(struct ziw_fpdu *fpdu)
 		crc = cpu_to_le32(~crc32c(fpdu->crc, buf, pad));
 	memcpy(buf + pad, &crc, sizeof(crc));
 	fpdu->crc_on = false;
-	return fpdu_copy(fpdu, buf, pad + MPA_CRC_SIZE) ? 0 : -ENOMEM;
+	if (!fpdu_copy(fpdu, buf, pad + MPA_CRC_SIZE))
+		return -ENOMEM;
+	fpdu->batch->fpdus++;
+	fpdu->batch->payload += fpdu->payload;
+	fpdu->batch->in_place += fpdu->in_place;
+	return 0;
 }
 
 /**

@@ -10,6 +10,8 @@
  * @crc_on: compute the CRC
  * @crc: so far
  * @ulpdu: length of its ULPDU
+ * @payload: bytes after its DDP header
+ * @in_place: of these, referenced where they lie
  * @pos: bytes of it in the stream, markers included
  * @start_num: fragments in the batch before it
  * @start_len: length of the last of these, which may have grown since
@@ -21,6 +23,8 @@ struct ziw_fpdu {
 	bool			crc_on;
 	u32			crc;
 	unsigned int		ulpdu;
+	unsigned int		payload;
+	unsigned int		in_place;
 	unsigned int		pos;
 	unsigned int		start_num;
 	unsigned int		start_len;

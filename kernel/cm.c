@@ -4,6 +4,7 @@
 #include <net/ipv6.h>
 #include <net/tcp.h>
 #include "conn.h"
+#include "inspect.h"
 
 /* --- QP references, as iw_cm asks for them --- */
 
@@ -48,33 +49,7 @@ static struct ziw_qp *find_qp(struct ziw_dev *dev, u32 qpn)
 
 static void fill_addresses(struct ziw_conn *conn, struct iw_cm_event *event)
 {
-	struct sock *sk = conn->sk;
-
-	if (ziw_llp_is_ipv4(sk)) {
-		struct sockaddr_in *local = (struct sockaddr_in *)&event->local_addr;
-		struct sockaddr_in *remote = (struct sockaddr_in *)&event->remote_addr;
-
-		local->sin_family = AF_INET;
-		local->sin_port = inet_sk(sk)->inet_sport;
-		local->sin_addr.s_addr = inet_sk(sk)->inet_saddr;
-		remote->sin_family = AF_INET;
-		remote->sin_port = inet_sk(sk)->inet_dport;
-		remote->sin_addr.s_addr = inet_sk(sk)->inet_daddr;
-	} else {
-		struct sockaddr_in6 *local = (struct sockaddr_in6 *)&event->local_addr;
-		struct sockaddr_in6 *remote = (struct sockaddr_in6 *)&event->remote_addr;
-
-		local->sin6_family = AF_INET6;
-		local->sin6_port = inet_sk(sk)->inet_sport;
-		local->sin6_addr = sk->sk_v6_rcv_saddr;
-		remote->sin6_family = AF_INET6;
-		remote->sin6_port = inet_sk(sk)->inet_dport;
-		remote->sin6_addr = sk->sk_v6_daddr;
-		local->sin6_scope_id = ipv6_iface_scope_id(&local->sin6_addr,
-							   sk->sk_bound_dev_if);
-		remote->sin6_scope_id = ipv6_iface_scope_id(&remote->sin6_addr,
-							    sk->sk_bound_dev_if);
-	}
+	ziw_llp_addresses(conn->sk, &event->local_addr, &event->remote_addr);
 }
 
 /* What the peer said, for events that carry it. Private data is copied by iw_cm. */
@@ -339,6 +314,7 @@ static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
 		remember_qp(conn, qp);
 		conn->cm_id = cm_id;
 		cm_id->add_ref(cm_id);
+		ziw_stat_inc(dev, ZIW_STAT_CONNECTS);
 		ziw_conn_start_timer(conn, ziw_param(dev, ZIW_PARAM_SETUP_TIMEOUT));
 		ziw_conn_kick(conn);
 	}
@@ -487,6 +463,7 @@ static int accept_locked(struct ziw_conn *conn, struct iw_cm_id *cm_id,
 		cm_drop(conn);
 		return err;
 	}
+	ziw_stat_inc(conn->dev, ZIW_STAT_ACCEPTS);
 	event.ird = conn->ord;
 	event.ord = conn->ird;
 	fill_addresses(conn, &event);
@@ -565,6 +542,8 @@ int ziw_reject(struct iw_cm_id *cm_id, const void *pdata, u8 pd_len)
 		};
 
 		err = ziw_conn_send_frame(conn, &reply, pdata);
+		ziw_stat_inc(conn->dev, ZIW_STAT_REFUSALS);
+		ziw_because(conn, ZIW_WHY_REJECTED, 0);
 		ziw_conn_finish(conn);
 	}
 	mutex_unlock(&conn->mutex);

@@ -10,6 +10,7 @@
 #include <linux/net.h>
 #include <net/tcp.h>
 #include "conn.h"
+#include "inspect.h"
 
 /* Seconds that a ULP may take to answer a connect request, as other CMs allow. */
 #define REQUEST_TIMEOUT	60
@@ -199,6 +200,8 @@ static void send_lone_terminate(struct ziw_conn *conn, u16 code)
 	iov.iov_len = len + MPA_CRC_SIZE;
 	ibdev_warn_ratelimited(&conn->dev->ibdev, "sending Terminate 0x%04x: %s\n", code,
 			       ziw_terminate_name(code));
+	ziw_stat_term(conn->dev, true, code);
+	ziw_because(conn, ZIW_WHY_TERM_SENT, code);
 	kernel_sendmsg(conn->sock, &msg, &iov, 1, iov.iov_len);
 }
 
@@ -433,6 +436,7 @@ static void release_socket(struct ziw_conn *conn, bool abort)
 	conn->sock = NULL;
 
 	spin_lock_bh(&dev->conns_lock);
+	ziw_stat_tcp(conn);
 	list_del(&conn->entry);
 	spin_unlock_bh(&dev->conns_lock);
 	ziw_dev_conn_put(dev);
@@ -477,8 +481,7 @@ void ziw_conn_finish(struct ziw_conn *conn)
 
 	if (conn->state >= ZIW_CONN_LINGERING)
 		return;
-	ibdev_dbg(&conn->dev->ibdev, "connection ends: state %d, flags %lx, TCP state %u\n",
-		  conn->state, conn->flags, READ_ONCE(conn->sk->sk_state));
+	ziw_remember_end(conn);
 	if (qp)
 		abort = stream_stop(conn);
 	stay = !abort && may_linger(conn);
@@ -561,9 +564,13 @@ static void step_streaming(struct ziw_conn *conn)
 		/* The only limit on an open stream is the wait for a peer's RTR. */
 		if (READ_ONCE(conn->tx.open))
 			ziw_conn_stop_timer(conn);
-		if (test_bit(ZIW_CONN_PEER_CLOSED, &conn->flags) ||
-		    test_bit(ZIW_CONN_TIMEOUT, &conn->flags))
-			ziw_conn_finish(conn);
+		if (test_bit(ZIW_CONN_PEER_CLOSED, &conn->flags))
+			ziw_because(conn, ZIW_WHY_PEER_CLOSED, 0);
+		else if (test_bit(ZIW_CONN_TIMEOUT, &conn->flags))
+			ziw_because(conn, ZIW_WHY_SETUP_TIMEOUT, 0);
+		else
+			return;
+		ziw_conn_finish(conn);
 		return;
 	}
 	if (state != ZIW_QP_CLOSING && state != ZIW_QP_TERMINATE) {
@@ -588,7 +595,13 @@ static void step_streaming(struct ziw_conn *conn)
 
 static void setup_failed(struct ziw_conn *conn, int err)
 {
-	ibdev_dbg(&conn->dev->ibdev, "connection setup failed: %pe\n", ERR_PTR(err));
+	ziw_stat_inc(conn->dev, ZIW_STAT_CONNECT_FAILURES);
+	if (err == -ETIMEDOUT)
+		ziw_because(conn, ZIW_WHY_SETUP_TIMEOUT, 0);
+	else if (conn->frame.reject)
+		ziw_because(conn, ZIW_WHY_REJECTED, 0);
+	else
+		ziw_because(conn, ZIW_WHY_SETUP_FAILED, -err);
 	ziw_cm_reply(conn, err);
 	ziw_conn_finish(conn);
 }
@@ -750,6 +763,8 @@ void ziw_conn_refuse(struct ziw_conn *conn)
 		.rtr		= conn->frame.p2p ? ZIW_RTR_ALL : 0,
 	};
 
+	ziw_stat_inc(conn->dev, ZIW_STAT_REFUSALS);
+	ziw_because(conn, ZIW_WHY_SETUP_FAILED, 0);
 	ziw_conn_send_frame(conn, &frame, NULL);
 	ziw_conn_finish(conn);
 }
@@ -761,7 +776,7 @@ static void step_req_wait(struct ziw_conn *conn)
 	if (!ret)
 		return;
 	if (ret < 0) {
-		ibdev_dbg(&conn->dev->ibdev, "no MPA request: %pe\n", ERR_PTR(ret));
+		ziw_because(conn, ZIW_WHY_SETUP_FAILED, -ret);
 		ziw_conn_finish(conn);
 		return;
 	}
@@ -801,6 +816,8 @@ static void conn_step(struct ziw_conn *conn)
 			step_req_sent(conn);
 		break;
 	case ZIW_CONN_REQ_WAIT:
+		if (timeout)
+			ziw_because(conn, ZIW_WHY_SETUP_TIMEOUT, 0);
 		if (aborted || timeout)
 			ziw_conn_finish(conn);
 		else
@@ -808,6 +825,8 @@ static void conn_step(struct ziw_conn *conn)
 		break;
 	case ZIW_CONN_REQ_SEEN:
 		/* Accepting or rejecting it will find it gone. */
+		if (timeout)
+			ziw_because(conn, ZIW_WHY_SETUP_TIMEOUT, 0);
 		if (aborted || timeout || sk_is_closed(conn->sk) ||
 		    READ_ONCE(conn->sk->sk_state) == TCP_CLOSE_WAIT)
 			ziw_conn_finish(conn);

@@ -22,6 +22,9 @@
  * @bytes: not yet taken by TCP
  * @markers: the peer wants markers in the stream; constant while in stream
  * @to_marker: bytes of the stream until the next; 0: it is due
+ * @fpdus: built, but not yet counted
+ * @payload: bytes of payload in them
+ * @in_place: of these, referenced where they lie
  */
 struct ziw_batch {
 	struct bio_vec		frag[ZIW_BATCH_FRAGS];
@@ -30,6 +33,9 @@ struct ziw_batch {
 	unsigned int		bytes;
 	bool			markers;
 	unsigned int		to_marker;
+	unsigned int		fpdus;
+	unsigned int		payload;
+	unsigned int		in_place;
 };
 
 /**
@@ -117,6 +123,8 @@ struct ziw_tx {
  * @rqe_read: sink of the current read response
  * @read_sink: position in it
  * @unacked: bytes of messages received since an acknowledgment was asked for
+ * @fpdus: of this burst, to be counted
+ * @payload: bytes in them
  */
 struct ziw_sink {
 	u32			sge_index;
@@ -142,6 +150,8 @@ struct ziw_rx {
 	struct ziw_rqe		rqe_read;
 	struct ziw_sink		read_sink;
 	u32			unacked;
+	u32			fpdus;
+	u32			payload;
 };
 
 enum ziw_orq_kind {
@@ -230,6 +240,7 @@ enum ziw_conn_flag {
  * @pd_len: bytes valid in @pd
  * @pd: private data of our Request Frame
  * @flags: enum ziw_conn_flag, atomic
+ * @why: enum ziw_why and a code, once it is known; atomic
  * @work: runs the state machine; one at a time
  * @timer: sets ZIW_CONN_TIMEOUT
  * @retry: runs the transmit engine when memory was short or the socket owned
@@ -274,6 +285,7 @@ struct ziw_conn {
 	u8			pd[ZIW_MAX_CM_PRIVATE];
 
 	unsigned long		flags;
+	u32			why;
 	struct work_struct	work;
 	struct delayed_work	timer;
 	struct delayed_work	retry;
@@ -362,6 +374,8 @@ void ziw_llp_setup(const struct ziw_dev *dev, struct socket *sock);
 int ziw_llp_send(struct sock *sk, struct ziw_batch *batch, bool more);
 void ziw_llp_install(struct sock *sk, struct ziw_conn *conn);
 void ziw_llp_remove(struct sock *sk);
+void ziw_llp_addresses(const struct sock *sk, struct sockaddr_storage *local,
+		       struct sockaddr_storage *remote);
 void ziw_llp_release(struct socket *sock, bool abort);
 void ziw_llp_listen_callbacks(struct sock *sk, void *listener);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Completion queues. */
 #include <linux/ktime.h>
-#include "ziw.h"
+#include "inspect.h"
 
 /* A CQE of a kernel consumer carries its QP in the first reserved word. */
 static void cqe_set_qp(struct ziw_cqe *cqe, struct ib_qp *qp)
@@ -21,6 +21,7 @@ static bool cq_is_kernel(const struct ziw_cq *cq)
 
 static void cq_notify(struct ziw_cq *cq)
 {
+	ziw_stat_inc(to_ziw_dev(cq->ibcq.device), ZIW_STAT_CQ_EVENTS);
 	if (cq_is_kernel(cq))
 		tasklet_schedule(&cq->notify);
 	else if (cq->ibcq.comp_handler)

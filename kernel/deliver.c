@@ -4,6 +4,7 @@
  * Terminate Message where it may not do that. Runs under the socket lock, mostly in
  * softirq; it never sleeps.
  */
+#include "inspect.h"
 #include "rx.h"
 
 /* --- faults --- */
@@ -656,6 +657,9 @@ static void rx_terminate_message(struct ziw_rx_fpdu *fpdu)
 			       "QP %u: received Terminate 0x%04x: %s\n",
 			       qp->ibqp.qp_num, term.code,
 			       ziw_terminate_name(term.code));
+
+	ziw_stat_term(conn->dev, false, term.code);
+	ziw_because(conn, ZIW_WHY_TERM_RECEIVED, term.code);
 
 	spin_lock(&qp->lock);
 	qp->vendor_err = term.code;

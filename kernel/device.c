@@ -5,6 +5,7 @@
 #include <net/addrconf.h>
 #include <rdma/ib_addr.h>
 #include "conn.h"
+#include "inspect.h"
 
 /* --- attributes --- */
 
@@ -298,12 +299,14 @@ int ziw_ring_alloc(struct ziw_dev *dev, struct ziw_ring *ring, u32 entries,
 	ring->slots = (void *)ring->hdr + slots_offset;
 	ring->mask = entries - 1;
 	ring->stride = stride;
+	ring->dev = dev;
+	atomic64_add(ring->size, &dev->ring_bytes);
 	if (!udata)
 		return 0;
 
 	err = ring_share(ring, udata);
 	if (err) {
-		ring_memory_free(ring->hdr);
+		ziw_ring_free(ring);
 		return err;
 	}
 	info->mmap_offset = rdma_user_mmap_get_offset(&ring->mmap->rdma);
@@ -322,6 +325,7 @@ int ziw_ring_alloc(struct ziw_dev *dev, struct ziw_ring *ring, u32 entries,
  */
 void ziw_ring_free(struct ziw_ring *ring)
 {
+	atomic64_sub(ring->size, &ring->dev->ring_bytes);
 	if (ring->mmap)
 		rdma_user_mmap_entry_remove(&ring->mmap->rdma);
 	else
@@ -350,6 +354,12 @@ const struct ib_device_ops ziw_device_ops = {
 	.get_link_layer		= ziw_link_layer,
 	.dealloc_driver		= ziw_dealloc_driver,
 	.device_group		= &ziw_param_group,
+
+	.alloc_hw_port_stats	= ziw_alloc_stats,
+	.get_hw_stats		= ziw_get_stats,
+	.fill_res_qp_entry	= ziw_fill_qp,
+	.fill_res_cq_entry	= ziw_fill_cq,
+	.fill_res_mr_entry	= ziw_fill_mr,
 
 	.alloc_ucontext		= ziw_alloc_ucontext,
 	.dealloc_ucontext	= ziw_dealloc_ucontext,

@@ -311,6 +311,43 @@ void ziw_llp_remove(struct sock *sk)
 }
 
 /**
+ * ziw_llp_addresses - both ends of a connection
+ * @sk: socket
+ * @local: filled; was zero
+ * @remote: filled; was zero
+ */
+void ziw_llp_addresses(const struct sock *sk, struct sockaddr_storage *local,
+		       struct sockaddr_storage *remote)
+{
+	const struct inet_sock *inet = inet_sk(sk);
+
+	if (ziw_llp_is_ipv4(sk)) {
+		struct sockaddr_in *l = (struct sockaddr_in *)local;
+		struct sockaddr_in *r = (struct sockaddr_in *)remote;
+
+		l->sin_family = AF_INET;
+		l->sin_port = inet->inet_sport;
+		l->sin_addr.s_addr = inet->inet_saddr;
+		r->sin_family = AF_INET;
+		r->sin_port = inet->inet_dport;
+		r->sin_addr.s_addr = inet->inet_daddr;
+	} else {
+		struct sockaddr_in6 *l = (struct sockaddr_in6 *)local;
+		struct sockaddr_in6 *r = (struct sockaddr_in6 *)remote;
+		int dev = sk->sk_bound_dev_if;
+
+		l->sin6_family = AF_INET6;
+		l->sin6_port = inet->inet_sport;
+		l->sin6_addr = sk->sk_v6_rcv_saddr;
+		l->sin6_scope_id = ipv6_iface_scope_id(&l->sin6_addr, dev);
+		r->sin6_family = AF_INET6;
+		r->sin6_port = inet->inet_dport;
+		r->sin6_addr = sk->sk_v6_daddr;
+		r->sin6_scope_id = ipv6_iface_scope_id(&r->sin6_addr, dev);
+	}
+}
+
+/**
  * ziw_llp_release - close a socket
  * @sock: socket, after ziw_llp_remove()
  * @abort: reset it and forget what was not sent; else the FIN follows what TCP

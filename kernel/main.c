@@ -9,6 +9,7 @@
 #include <net/net_namespace.h>
 #include <rdma/rdma_netlink.h>
 #include "conn.h"
+#include "inspect.h"
 
 MODULE_DESCRIPTION("ziw: RDMA on any network interface, iWARP over TCP");
 MODULE_LICENSE("GPL");
@@ -75,8 +76,10 @@ void ziw_dev_kill(struct ziw_dev *dev)
 
 	spin_lock_bh(&dev->conns_lock);
 	dev->dying = true;
-	list_for_each_entry(conn, &dev->conns, entry)
+	list_for_each_entry(conn, &dev->conns, entry) {
+		ziw_because(conn, ZIW_WHY_DEVICE_GONE, 0);
 		ziw_conn_abort(conn);
+	}
 	spin_unlock_bh(&dev->conns_lock);
 }
 
@@ -105,6 +108,7 @@ void ziw_dev_free(struct ziw_dev *dev)
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->mrs);
 	xa_destroy(&dev->requests);
+	ziw_inspect_exit(dev);
 	netdev_put(dev->netdev, &dev->netdev_tracker);
 	ziw_live_add(ZIW_LIVE_DEV, -1);
 }
@@ -185,11 +189,14 @@ static int ziw_newlink(const char *name, struct net_device *netdev)
 	if (!dev)
 		return -ENOMEM;
 	dev_init(dev, netdev);
+	err = ziw_inspect_init(dev);
 	ziw_live_add(ZIW_LIVE_DEV, 1);
 	spin_lock(&devs_lock);
 	list_add(&dev->entry, &devs);
 	spin_unlock(&devs_lock);
 
+	if (err)
+		goto err_dealloc;
 	ziw_device_gid(dev, &gid);
 	dev->ibdev.node_guid = gid.global.subnet_prefix;
 	err = ib_device_set_netdev(&dev->ibdev, netdev, 1);
@@ -328,6 +335,7 @@ static int __init ziw_init(void)
 {
 	int err;
 
+	ziw_inspect_setup();
 	err = ziw_llp_init();
 	if (err)
 		return err;

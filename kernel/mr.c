@@ -334,6 +334,11 @@ static void mr_publish(struct ziw_mr *mr)
 	write_unlock_bh(&mr->lock);
 }
 
+static s64 pinned_bytes(struct ib_umem *umem)
+{
+	return (s64)ib_umem_num_pages(umem) << PAGE_SHIFT;
+}
+
 static void mr_free_rcu(struct rcu_head *rcu)
 {
 	struct ziw_mr *mr = container_of(rcu, struct ziw_mr, rcu);
@@ -361,8 +366,10 @@ int ziw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	mr->valid = false;
 	write_unlock_bh(&mr->lock);
 	xa_erase(&mr->dev->mrs, stag_index(mr->stag));
-	if (mr->umem)
+	if (mr->umem) {
+		atomic64_sub(pinned_bytes(mr->umem), &mr->dev->pinned_bytes);
 		ib_umem_release(mr->umem);
+	}
 	atomic_dec(&mr->dev->nr_mr);
 	call_rcu(&mr->rcu, mr_free_rcu);
 	return 0;
@@ -459,6 +466,7 @@ struct ib_mr *ziw_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 		goto err_umem;
 	}
 	mr->umem = umem;
+	atomic64_add(pinned_bytes(umem), &mr->dev->pinned_bytes);
 	mr_publish(mr);
 	return &mr->ibmr;
 

@@ -8,7 +8,7 @@
 #include <linux/kstrtox.h>
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
-#include "ziw.h"
+#include "inspect.h"
 
 /* The longest value: all words of a set. */
 #define MAX_VALUE	64
@@ -295,6 +295,14 @@ PARAM_ATTR(mpa_rev, ZIW_PARAM_MPA_REV);
 PARAM_ATTR(markers, ZIW_PARAM_MARKERS);
 PARAM_ATTR(rtr, ZIW_PARAM_RTR);
 
+static ssize_t ended_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	return ziw_show_ended(rdma_device_to_drv_device(device, struct ziw_dev, ibdev), buf);
+}
+
+/* Addresses of peers are not for everybody. */
+static DEVICE_ATTR_ADMIN_RO(ended);
+
 static struct attribute *device_attrs[] = {
 	&attr_copy_threshold.attr.attr,
 	&attr_max_fpdu.attr.attr,
@@ -305,6 +313,7 @@ static struct attribute *device_attrs[] = {
 	&attr_mpa_rev.attr.attr,
 	&attr_markers.attr.attr,
 	&attr_rtr.attr.attr,
+	&dev_attr_ended.attr,
 	NULL
 };
 

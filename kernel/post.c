@@ -5,6 +5,7 @@
  * provider writes its ring itself and comes here for the doorbell only.
  */
 #include "conn.h"
+#include "inspect.h"
 
 static const u8 kernel_opcodes[] = {
 	[IB_WR_RDMA_WRITE]			= ZIW_OP_WRITE,
@@ -169,6 +170,7 @@ int ziw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	int err = 0;
 
 	if (!wr) {
+		ziw_stat_inc(qp->dev, ZIW_STAT_SQ_DOORBELLS);
 		ziw_tx_kick(qp);
 		return 0;
 	}
@@ -187,8 +189,10 @@ int ziw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	}
 	spin_unlock_irqrestore(&qp->sq.post_lock, irq);
 
-	if (ziw_ring_needs_doorbell(&qp->sq.ring))
+	if (ziw_ring_needs_doorbell(&qp->sq.ring)) {
+		ziw_stat_inc(qp->dev, ZIW_STAT_SQ_DOORBELLS);
 		ziw_tx_kick(qp);
+	}
 	return err;
 }
 

@@ -2,6 +2,7 @@
 /* Queue pairs: their states, their end, and the verbs that are not posting. */
 #include <linux/vmalloc.h>
 #include "conn.h"
+#include "inspect.h"
 
 /* --- states --- */
 
@@ -142,6 +143,16 @@ void ziw_qp_fail(struct ziw_qp *qp, enum ib_event_type event)
 
 /* --- completions --- */
 
+static void cq_overflowed(struct ziw_qp *qp)
+{
+	struct ziw_conn *conn;
+
+	conn = rcu_dereference_protected(qp->conn, lockdep_is_held(&qp->lock));
+	if (conn)
+		ziw_because(conn, ZIW_WHY_CQ_OVERFLOW, 0);
+	ziw_qp_fail(qp, IB_EVENT_QP_FATAL);
+}
+
 /**
  * ziw_qp_complete_recv - add the CQE of a receive
  * @qp: queue pair; qp->lock held
@@ -154,7 +165,7 @@ void ziw_qp_complete_recv(struct ziw_qp *qp, struct ziw_cqe *cqe)
 	if (cqe->status != IB_WC_SUCCESS)
 		cqe->vendor_err = qp->vendor_err;
 	if (!ziw_cq_push(ziw_recv_cq(qp), cqe, &qp->ibqp))
-		ziw_qp_fail(qp, IB_EVENT_QP_FATAL);
+		cq_overflowed(qp);
 }
 
 static void complete_send(struct ziw_qp *qp, const struct ziw_sq_track *track,
@@ -174,7 +185,7 @@ static void complete_send(struct ziw_qp *qp, const struct ziw_sq_track *track,
 	if (track->flags & ZIW_SQ_MASKED)
 		cqe.flags |= ZIW_CQE_MASKED;
 	if (!ziw_cq_push(ziw_send_cq(qp), &cqe, &qp->ibqp))
-		ziw_qp_fail(qp, IB_EVENT_QP_FATAL);
+		cq_overflowed(qp);
 }
 
 /**
@@ -439,10 +450,14 @@ static int qp_to_error(struct ziw_qp *qp)
 	/* With a connection it is due when that has ended; ib_drain_qp() waits for it. */
 	if (moved && !again && !conn && qp->srq)
 		ziw_qp_event(qp, IB_EVENT_QP_LAST_WQE_REACHED);
-	if (moved && conn)
+	if (moved && conn) {
+		ziw_because(conn, ZIW_WHY_OWNER_ERROR, 0);
 		ziw_conn_abort(conn);
-	if (moved && qp->setup)
+	}
+	if (moved && qp->setup) {
+		ziw_because(qp->setup, ZIW_WHY_OWNER_ERROR, 0);
 		ziw_conn_abort(qp->setup);
+	}
 	spin_unlock_bh(&qp->lock);
 	if (!moved)
 		return -EINVAL;
@@ -501,6 +516,7 @@ static int qp_to_closing(struct ziw_qp *qp)
 	conn = rcu_dereference_protected(qp->conn, lockdep_is_held(&qp->lock));
 	if (qp->state == ZIW_QP_RTS && conn) {
 		ziw_qp_move(qp, ZIW_QP_CLOSING);
+		ziw_because(conn, ZIW_WHY_OWNER_CLOSED, 0);
 		ziw_conn_kick(conn);
 	} else if (qp->state < ZIW_QP_RTS) {
 		err = -EINVAL;

@@ -6,6 +6,7 @@
  *
  * It runs under the socket lock, mostly in softirq; it never sleeps.
  */
+#include "inspect.h"
 #include "rx.h"
 
 /* From so many bytes on the peer may be waiting for our acknowledgment. */
@@ -40,6 +41,7 @@ static int rx_check_crc(struct ziw_conn *conn, const struct ziw_cursor *start, u
 		return rx_broken(conn);
 	if (wire_crc == cpu_to_le32(~crc))
 		return 0;
+	ziw_stat_inc(conn->dev, ZIW_STAT_RX_CRC_ERRORS);
 	return rx_llp_fault(conn, TERM_MPA_CRC);
 }
 
@@ -60,8 +62,10 @@ static int rx_check_markers(struct ziw_conn *conn, const struct ziw_cursor *star
 		    !ziw_cursor_copy(&cur, marker, sizeof(marker)))
 			return rx_broken(conn);
 		want = off ? off - lead : 0;
-		if (ziw_mpa_marker_decode(marker) != want)
+		if (ziw_mpa_marker_decode(marker) != want) {
+			ziw_stat_inc(conn->dev, ZIW_STAT_RX_MARKER_ERRORS);
 			return rx_llp_fault(conn, TERM_MPA_MARKER);
+		}
 		skip = MPA_MARKER_INTERVAL - MPA_MARKER_SIZE;
 	}
 	return 0;
@@ -75,6 +79,8 @@ static void rx_handled(const struct ziw_rx_fpdu *fpdu)
 	/* A responder may send from now on. */
 	conn->tx.open = true;
 	conn->rx.want_rtr = 0;
+	conn->rx.fpdus++;
+	conn->rx.payload += fpdu->payload;
 	conn->rx.unacked += fpdu->payload;
 	if (fpdu->hdr.last && conn->rx.unacked >= PROMPT_ACK_BYTES) {
 		conn->rx.unacked = 0;
@@ -144,9 +150,12 @@ static int rx_one(struct ziw_conn *conn, const struct ziw_cursor *start)
 static u32 rx_burst(struct ziw_conn *conn)
 {
 	struct ziw_cursor cur;
+	struct ziw_rx *rx = &conn->rx;
 	u32 used = 0;
 	int n;
 
+	rx->fpdus = 0;
+	rx->payload = 0;
 	ziw_cursor_init(&cur, conn->sk);
 	cur.start = conn->rx.marker_seq;
 	while (cur.avail) {
@@ -157,6 +166,8 @@ static u32 rx_burst(struct ziw_conn *conn)
 		if (!ziw_cursor_skip(&cur, n))
 			break;
 	}
+	ziw_stat_add(conn->dev, ZIW_STAT_RX_FPDUS, rx->fpdus);
+	ziw_stat_add(conn->dev, ZIW_STAT_RX_BYTES, rx->payload);
 	return used;
 }
 

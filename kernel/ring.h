@@ -27,6 +27,7 @@ struct ib_udata;
  *        posting lock
  * @size: bytes allocated
  * @mmap: for user space to map; NULL for a kernel consumer
+ * @dev: device that its memory is counted for
  */
 struct ziw_ring {
 	struct ziw_ring_hdr	*hdr;
@@ -37,6 +38,7 @@ struct ziw_ring {
 	u32			post;
 	size_t			size;
 	struct ziw_mmap_entry	*mmap;
+	struct ziw_dev		*dev;
 };
 
 static inline void *ziw_ring_slot(const struct ziw_ring *ring, u32 index)

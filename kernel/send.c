@@ -10,6 +10,7 @@
  */
 #include <linux/random.h>
 #include <net/tcp.h>
+#include "inspect.h"
 #include "tx.h"
 
 /* Between tries when memory is short: an interval no user notices. */
@@ -72,6 +73,8 @@ void ziw_tx_terminate(struct ziw_conn *conn, const struct ziw_terminate *term)
 			       "QP %u: sending Terminate 0x%04x: %s\n",
 			       qp->ibqp.qp_num, term->code,
 			       ziw_terminate_name(term->code));
+	ziw_stat_term(conn->dev, true, term->code);
+	ziw_because(conn, ZIW_WHY_TERM_SENT, term->code);
 	qp->vendor_err = term->code;
 	conn->tx.term = *term;
 	conn->tx.terminate = true;
@@ -200,6 +203,21 @@ static int tx_local_op(struct ziw_conn *conn, const struct ziw_sq_wqe *hdr)
 	return ziw_mr_invalidate(qp->ibqp.pd, conn->dev, hdr->ex, false);
 }
 
+/* What the batch counted goes to the device's counters. */
+static void tx_count(struct ziw_conn *conn)
+{
+	struct ziw_batch *batch = &conn->tx.batch;
+
+	if (!batch->fpdus)
+		return;
+	ziw_stat_add(conn->dev, ZIW_STAT_TX_FPDUS, batch->fpdus);
+	ziw_stat_add(conn->dev, ZIW_STAT_TX_BYTES, batch->payload);
+	ziw_stat_add(conn->dev, ZIW_STAT_TX_ZERO_COPY_BYTES, batch->in_place);
+	batch->fpdus = 0;
+	batch->payload = 0;
+	batch->in_place = 0;
+}
+
 static bool tx_orq_full(const struct ziw_conn *conn)
 {
 	return conn->orq_head - conn->orq_tail >= conn->ord;
@@ -254,6 +272,7 @@ static enum ziw_tx_result tx_load_wqe(struct ziw_conn *conn)
 	if (ziw_wqe_is_request(hdr->opcode) && conn->ord && tx_orq_full(conn))
 		return ZIW_TX_WAIT;
 
+	ziw_stat_inc(conn->dev, ZIW_STAT_SQ_WQES);
 	wqe->index = sq->next++;
 	wqe->sent = 0;
 	wqe->sge_index = 0;
@@ -654,6 +673,9 @@ static bool tx_push(struct ziw_conn *conn)
 	ibdev_dbg(&conn->dev->ibdev, "QP %u: TCP does not send: %pe\n",
 		  conn->qp->ibqp.qp_num, ERR_PTR(err));
 	tx->failed = true;
+	/* What the socket's error says is more to the point, where there is one. */
+	if (!READ_ONCE(conn->sk->sk_err))
+		ziw_because(conn, ZIW_WHY_TCP, -err);
 	ziw_conn_abort(conn);
 	return false;
 }
@@ -708,6 +730,7 @@ void ziw_tx_run(struct ziw_conn *conn)
 	do {
 		more = tx_work(conn);
 	} while (more);
+	tx_count(conn);
 
 	if (conn->sk->sk_socket &&
 	    (tx->batch.bytes || qp->sq.acked != qp->sq.next))

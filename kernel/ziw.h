@@ -96,6 +96,9 @@ enum ziw_crc_policy {
 	ZIW_CRC_REQUIRED,		/* we always ask */
 };
 
+struct ziw_stats;
+struct ziw_ends;
+
 /**
  * struct ziw_dev - an RDMA device
  * @ibdev: the RDMA core's part
@@ -108,6 +111,10 @@ enum ziw_crc_policy {
  * @requests: number to connection whose request iw_cm was shown; holds a
  *            reference to each
  * @params: enum ziw_param; each is read and written as one word, without a lock
+ * @stats: counters, per CPU; inspect.h
+ * @ends: the connections that ended last; inspect.c
+ * @ring_bytes: allocated in rings
+ * @pinned_bytes: in user regions
  * @pdn: next PD number
  * @nr_pd: PDs, against ZIW_MAX_PD; likewise the others
  * @conns_lock: guards @conns and @dying
@@ -127,6 +134,10 @@ struct ziw_dev {
 	struct xarray		qps;
 	struct xarray		requests;
 	u32			params[ZIW_PARAM_NUM];
+	struct ziw_stats __percpu *stats;
+	struct ziw_ends		*ends;
+	atomic64_t		ring_bytes;
+	atomic64_t		pinned_bytes;
 	atomic_t		pdn;
 
 	atomic_t		nr_pd;

@@ -110,7 +110,7 @@ int ziw_terminate_decode(const u8 *buf, unsigned int len,
 static const struct {
 	u16		code;
 	const char	*name;
-} term_names[] = {
+} term_names[ZIW_TERM_NAMED] = {
 	{ TERM_RDMAP_PROT_INVALID_STAG,		"invalid STag" },
 	{ TERM_RDMAP_PROT_BOUNDS,		"base or bounds violation" },
 	{ TERM_RDMAP_PROT_ACCESS,		"access rights violation" },
@@ -146,6 +146,33 @@ static const struct {
 };
 
 /**
+ * ziw_terminate_index - number a Terminate code
+ * @code: ZIW_TERM(layer, type, code)
+ *
+ * Return: less than ZIW_TERM_NAMED if it has a name, else ZIW_TERM_NAMED.
+ */
+unsigned int ziw_terminate_index(u16 code)
+{
+	unsigned int i;
+
+	for (i = 0; i < ZIW_TERM_NAMED; i++)
+		if (term_names[i].code == code)
+			break;
+	return i;
+}
+
+/**
+ * ziw_terminate_code - the code with a number
+ * @index: less than ZIW_TERM_NAMED
+ *
+ * Return: ZIW_TERM(layer, type, code).
+ */
+u16 ziw_terminate_code(unsigned int index)
+{
+	return term_names[index].code;
+}
+
+/**
  * ziw_terminate_name - what a Terminate code means
  * @code: ZIW_TERM(layer, type, code)
  *
@@ -153,10 +180,9 @@ static const struct {
  */
 const char *ziw_terminate_name(u16 code)
 {
-	unsigned int i;
+	unsigned int i = ziw_terminate_index(code);
 
-	for (i = 0; i < ARRAY_SIZE(term_names); i++)
-		if (term_names[i].code == code)
-			return term_names[i].name;
+	if (i < ZIW_TERM_NAMED)
+		return term_names[i].name;
 	return code >> 8 == 0 ? "local catastrophic error" : "unknown error";
 }

@@ -351,6 +351,11 @@ struct ziw_terminate {
 unsigned int ziw_terminate_encode(u8 *buf, const struct ziw_terminate *term);
 int ziw_terminate_decode(const u8 *buf, unsigned int len,
 			 struct ziw_terminate *term);
+/* How many codes have a name. */
+#define ZIW_TERM_NAMED		32
+
 const char *ziw_terminate_name(u16 code);
+unsigned int ziw_terminate_index(u16 code);
+u16 ziw_terminate_code(unsigned int index);
 
 #endif /* ZIW_PROTO_WIRE_H */
