@@ -64,6 +64,7 @@ void *ziw_arena_get(unsigned int min, unsigned int want, unsigned int *len,
 	*off = arena->off;
 	return page_address(arena->page) + arena->off;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_arena_get);
 
 /**
  * ziw_arena_commit - keep what was written
@@ -73,6 +74,7 @@ void ziw_arena_commit(unsigned int len)
 {
 	this_cpu_ptr(&arenas)->off += len;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_arena_commit);
 
 /**
  * ziw_arena_exit - let go of every CPU's block

@@ -42,6 +42,7 @@ void ziw_batch_drop(struct ziw_batch *batch)
 	batch->num = 0;
 	batch->bytes = 0;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_batch_drop);
 
 /**
  * ziw_batch_has_room - whether an FPDU still fits, however its payload lies
@@ -59,6 +60,7 @@ bool ziw_batch_has_room(const struct ziw_batch *batch, unsigned int payload,
 {
 	return batch->num + payload / PAGE_SIZE + 2 * pieces + 6 <= ZIW_BATCH_FRAGS;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_batch_has_room);
 
 /* Add bytes between markers. The data is final from here on. */
 static bool fpdu_copy_plain(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
@@ -159,6 +161,7 @@ int ziw_fpdu_begin(struct ziw_fpdu *fpdu, struct ziw_batch *batch, bool crc_on,
 	ziw_fpdu_cancel(fpdu);
 	return -ENOMEM;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_begin);
 
 /**
  * ziw_fpdu_add - add payload by copy
@@ -172,6 +175,7 @@ int ziw_fpdu_add(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
 {
 	return fpdu_copy(fpdu, data, len) ? 0 : -ENOMEM;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_add);
 
 /**
  * ziw_fpdu_splice - add payload where it lies
@@ -211,6 +215,7 @@ int ziw_fpdu_splice(struct ziw_fpdu *fpdu, const void *data, unsigned int len,
 	}
 	return 0;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_splice);
 
 /**
  * ziw_fpdu_end - pad and CRC
@@ -243,6 +248,7 @@ int ziw_fpdu_end(struct ziw_fpdu *fpdu)
 	fpdu->batch->in_place += fpdu->in_place;
 	return 0;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_end);
 
 /**
  * ziw_fpdu_cancel - take back an FPDU that was begun
@@ -259,3 +265,4 @@ void ziw_fpdu_cancel(struct ziw_fpdu *fpdu)
 	batch->bytes = fpdu->start_bytes;
 	batch->to_marker = fpdu->start_to_marker;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_cancel);

@@ -66,6 +66,14 @@ static inline struct ib_udata *ziw_cq_udata(struct uverbs_attr_bundle *attrs)
 #define ZIW_CREATE_USER_CQ .create_user_cq = ziw_create_cq,
 #endif
 
+/* What only ziw_kunit.ko is to see, of a kernel that has KUnit; the header for it came with 6.2. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#define VISIBLE_IF_KUNIT static
+#define EXPORT_SYMBOL_IF_KUNIT(symbol)
+#else
+#include <kunit/visibility.h>
+#endif
+
 /* Page splicing through sendmsg replaced sendpage in 6.5. */
 #define ZIW_HAS_SPLICE_PAGES (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0))
 

@@ -379,6 +379,10 @@ void ziw_llp_addresses(const struct sock *sk, struct sockaddr_storage *local,
 void ziw_llp_release(struct socket *sock, bool abort);
 void ziw_llp_listen_callbacks(struct sock *sk, void *listener);
 
+#if IS_ENABLED(CONFIG_KUNIT)
+void ziw_batch_sent(struct ziw_batch *batch, unsigned int len);
+#endif
+
 /* An IPv6 socket that listens to both takes IPv4 connections as mapped ones. */
 static inline bool ziw_llp_is_ipv4(const struct sock *sk)
 {

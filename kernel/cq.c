@@ -105,6 +105,7 @@ bool ziw_cq_push(struct ziw_cq *cq, struct ziw_cqe *cqe, struct ib_qp *qp)
 	spin_unlock_irqrestore(&cq->lock, irq);
 	return true;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_cq_push);
 
 static const enum ib_wc_opcode wc_opcodes[] = {
 	[ZIW_OP_SEND]		= IB_WC_SEND,

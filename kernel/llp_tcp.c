@@ -90,7 +90,7 @@ int ziw_llp_create(struct ziw_dev *dev, int family, struct socket **sock)
 }
 
 /* Drop from the front of the batch what TCP took. */
-static void batch_sent(struct ziw_batch *batch, unsigned int len)
+VISIBLE_IF_KUNIT void ziw_batch_sent(struct ziw_batch *batch, unsigned int len)
 {
 	batch->bytes -= len;
 	while (len) {
@@ -110,6 +110,7 @@ static void batch_sent(struct ziw_batch *batch, unsigned int len)
 		batch->num = 0;
 	}
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_batch_sent);
 
 #if ZIW_HAS_SPLICE_PAGES
 static int batch_to_tcp(struct sock *sk, struct ziw_batch *batch, bool more)
@@ -168,7 +169,7 @@ int ziw_llp_send(struct sock *sk, struct ziw_batch *batch, bool more)
 			return n == -ENOMEM || n == -ENOBUFS ? -EAGAIN : n;
 		if (!n)
 			return -EAGAIN;
-		batch_sent(batch, n);
+		ziw_batch_sent(batch, n);
 	}
 	return 0;
 }

@@ -96,6 +96,7 @@ struct ziw_mr *ziw_mr_get(struct ib_pd *pd, u32 stag, bool kernel, int access,
 	rcu_read_unlock();
 	return mr;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_mr_get);
 
 /**
  * ziw_mr_put - end an access
@@ -108,6 +109,7 @@ void ziw_mr_put(struct ziw_mr *mr)
 	__acquire(&mr->lock);
 	read_unlock(&mr->lock);
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_mr_put);
 
 /**
  * ziw_mr_range - where an address of a region lies in kernel memory
@@ -142,6 +144,7 @@ void *ziw_mr_range(const struct ziw_mr *mr, u64 addr, u32 *len)
 	*len = min_t(u64, *len, block - in_block);
 	return (void *)(uintptr_t)(mr->blocks[off >> mr->block_shift] + in_block);
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_mr_range);
 
 /**
  * ziw_mr_check - ask about an access without making it
@@ -165,6 +168,7 @@ enum ziw_mr_error ziw_mr_check(struct ib_pd *pd, u32 stag, int access, u64 addr,
 	ziw_mr_put(mr);
 	return ZIW_MR_OK;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_mr_check);
 
 /**
  * ziw_mr_atomic - carry out an Atomic Operation
@@ -205,6 +209,7 @@ enum ziw_mr_error ziw_mr_atomic(struct ib_pd *pd, const struct ziw_atomic_req *r
 	ziw_mr_put(mr);
 	return err;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_mr_atomic);
 
 /**
  * ziw_mr_invalidate - make an STag invalid until it is registered anew
@@ -243,6 +248,7 @@ int ziw_mr_invalidate(struct ib_pd *pd, struct ziw_dev *dev, u32 stag,
 	rcu_read_unlock();
 	return ret;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_mr_invalidate);
 
 /**
  * ziw_mr_fast_register - make a region's STag valid, IB_WR_REG_MR
@@ -273,6 +279,7 @@ int ziw_mr_fast_register(struct ib_mr *ibmr, u32 key, int access)
 	write_unlock(&mr->lock);
 	return ret;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_mr_fast_register);
 
 /* --- registration, process context --- */
 

@@ -72,6 +72,7 @@ bool ziw_qp_move(struct ziw_qp *qp, enum ziw_qp_state to)
 	WRITE_ONCE(qp->state, to);
 	return true;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_qp_move);
 
 /* --- references --- */
 
@@ -167,6 +168,7 @@ void ziw_qp_complete_recv(struct ziw_qp *qp, struct ziw_cqe *cqe)
 	if (!ziw_cq_push(ziw_recv_cq(qp), cqe, &qp->ibqp))
 		cq_overflowed(qp);
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_qp_complete_recv);
 
 static void complete_send(struct ziw_qp *qp, const struct ziw_sq_track *track,
 			  enum ib_wc_status status)
@@ -211,6 +213,7 @@ void ziw_sq_retire(struct ziw_qp *qp)
 		complete_send(qp, track, track->status);
 	}
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_sq_retire);
 
 static void flush_sq(struct ziw_qp *qp, unsigned int budget)
 {

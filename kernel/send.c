@@ -34,6 +34,7 @@ u32 ziw_tx_max_payload(const struct ziw_conn *conn, bool tagged)
 		mulpdu = min_t(u32, mulpdu, MPA_MAX_ULPDU_MARKERS);
 	return mulpdu - (tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN);
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_tx_max_payload);
 
 /* --- Terminate --- */
 

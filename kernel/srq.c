@@ -102,6 +102,7 @@ int ziw_rq_get(struct ziw_rq *rq, struct ziw_rqe *rqe)
 	spin_unlock_irqrestore(&rq->lock, irq);
 	return ret;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_rq_get);
 
 /**
  * ziw_srq_get - take the oldest work request and watch the limit
@@ -126,6 +127,7 @@ int ziw_srq_get(struct ziw_srq *srq, struct ziw_rqe *rqe)
 	spin_unlock_irqrestore(&rq->lock, irq);
 	return ret;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_srq_get);
 
 static void srq_limit_work(struct work_struct *work)
 {
