@@ -37,6 +37,8 @@ static int fill_inline(struct ziw_sq *sq, struct ziw_sq_wqe *wqe,
 	u32 len = 0;
 	int i;
 
+	if (wr->num_sge < 0)
+		return -EINVAL;
 	for (i = 0; i < wr->num_sge; i++) {
 		if (wr->sg_list[i].length > sq->limits.max_inline - len)
 			return -EINVAL;

@@ -265,6 +265,7 @@ static void post_sge_count(struct kunit *test)
 		{ IB_WR_SEND, 0, 65536, -EINVAL },
 		{ IB_WR_SEND, 0, -1, -EINVAL },
 		{ IB_WR_SEND, 0, INT_MIN, -EINVAL },
+		{ IB_WR_SEND, IB_SEND_INLINE, -1, -EINVAL },
 		{ IB_WR_RDMA_WRITE, 0, SGES + 1, -EINVAL },
 		{ IB_WR_RDMA_WRITE, 0, -1, -EINVAL },
 		{ IB_WR_RDMA_READ, 0, SGES, 0 },
