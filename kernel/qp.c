@@ -540,36 +540,9 @@ static void store_attrs(struct ziw_qp *qp, const struct ib_qp_attr *attr, int ma
 	spin_unlock_bh(&qp->lock);
 }
 
-/**
- * ziw_modify_qp - verb: change the state or attributes
- * @ibqp: queue pair
- * @attr: what to set
- * @mask: enum ib_qp_attr_mask
- * @udata: not used
- *
- * RTS comes with a connection, by way of the CM; to ask for it without one is
- * refused. SQD starts a graceful close, ERR an abortive one.
- *
- * Context: process.
- * Return: 0; -EINVAL for an illegal transition or a value beyond
- * query_device's limits, -EOPNOTSUPP for attributes that are not known.
- */
-int ziw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
-		  struct ib_udata *udata)
+static int qp_change_state(struct ziw_qp *qp, enum ib_qp_state to)
 {
-	struct ziw_qp *qp = to_ziw_qp(ibqp);
-
-	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
-		return -EOPNOTSUPP;
-	if ((mask & IB_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > ZIW_MAX_ORD) ||
-	    (mask & IB_QP_MAX_DEST_RD_ATOMIC &&
-	     attr->max_dest_rd_atomic > ZIW_MAX_IRD))
-		return -EINVAL;
-	store_attrs(qp, attr, mask);
-	if (!(mask & IB_QP_STATE))
-		return 0;
-
-	switch (attr->qp_state) {
+	switch (to) {
 	case IB_QPS_RESET:
 		return qp_to_reset(qp);
 	case IB_QPS_INIT:
@@ -585,6 +558,42 @@ int ziw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	default:
 		return -EINVAL;
 	}
+}
+
+/**
+ * ziw_modify_qp - verb: change the state or attributes
+ * @ibqp: queue pair
+ * @attr: what to set
+ * @mask: enum ib_qp_attr_mask
+ * @udata: not used
+ *
+ * RTS comes with a connection, by way of the CM; to ask for it without one is
+ * refused. SQD starts a graceful close, ERR an abortive one. What fails changes
+ * nothing.
+ *
+ * Context: process.
+ * Return: 0; -EINVAL for an illegal transition or a value beyond
+ * query_device's limits, -EOPNOTSUPP for attributes that are not known.
+ */
+int ziw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		  struct ib_udata *udata)
+{
+	struct ziw_qp *qp = to_ziw_qp(ibqp);
+	int err;
+
+	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
+		return -EOPNOTSUPP;
+	if ((mask & IB_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > ZIW_MAX_ORD) ||
+	    (mask & IB_QP_MAX_DEST_RD_ATOMIC &&
+	     attr->max_dest_rd_atomic > ZIW_MAX_IRD))
+		return -EINVAL;
+	if (mask & IB_QP_STATE) {
+		err = qp_change_state(qp, attr->qp_state);
+		if (err)
+			return err;
+	}
+	store_attrs(qp, attr, mask);
+	return 0;
 }
 
 /**

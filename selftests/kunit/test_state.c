@@ -152,6 +152,25 @@ static void state_attributes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, attr.max_dest_rd_atomic, ZIW_MAX_IRD);
 }
 
+static void state_refused(struct kunit *test)
+{
+	struct ib_qp *ibqp = fixture_plain_qp(test, 1, 1)->ibqp;
+	struct ib_qp_attr attr = {
+		.qp_state	= IB_QPS_RTR,
+		.qp_access_flags = ALL_REMOTE,
+		.max_rd_atomic	= 5,
+	};
+	struct ib_qp_init_attr init;
+
+	KUNIT_EXPECT_EQ(test,
+			ib_modify_qp(ibqp, &attr,
+				     IB_QP_STATE | IB_QP_ACCESS_FLAGS | IB_QP_MAX_QP_RD_ATOMIC),
+			-EINVAL);
+	KUNIT_ASSERT_EQ(test, ib_query_qp(ibqp, &attr, 0, &init), 0);
+	KUNIT_EXPECT_EQ(test, attr.qp_access_flags, 0);
+	KUNIT_EXPECT_EQ(test, attr.max_rd_atomic, 0);
+}
+
 static void state_create(struct kunit *test)
 {
 	static const struct { struct ib_qp_init_attr init; long err; } rows[] = {
@@ -204,6 +223,7 @@ static struct kunit_case cases[] = {
 	PROPERTY(state_query,
 		 "query_qp shows each state as verbs know it, and the capacities granted"),
 	PROPERTY(state_attributes, "attributes are kept up to the device's limits"),
+	PROPERTY(state_refused, "a transition that is refused changes no attribute either"),
 	PROPERTY(state_create, "a QP is created up to the device's limits, and of one type"),
 	{}
 };
