@@ -97,8 +97,8 @@ static inline unsigned int ziw_mpa_fpdu_len(unsigned int ulpdu_len)
 /* Markers, RFC 5044 section 4.3: MPA_MARKER_SIZE of each MPA_MARKER_INTERVAL octets. */
 #define MPA_MARKER_SIZE		4
 #define MPA_MARKER_INTERVAL	512
-/* The last marker of an FPDU of this size can still point to its start, in 16 bits. */
-#define MPA_MAX_ULPDU_MARKERS	65008
+/* The most with which each marker of the FPDU, wherever it begins, points to its start in 16 bits. */
+#define MPA_MAX_ULPDU_MARKERS	65022
 
 unsigned int ziw_mpa_mulpdu(unsigned int emss, bool markers);
 unsigned int ziw_mpa_raw_len(unsigned int pos, unsigned int len);

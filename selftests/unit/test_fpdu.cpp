@@ -2,6 +2,7 @@
 /* FPDUs and how large they may be: RFC 5044, 4.1, 4.4 and 4.5. */
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <climits>
 #include <numeric>
 
@@ -33,33 +34,6 @@ TEST(Crc32c, IscsiVectors)
 			     "28 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00")),
 		  hex("56 3A 96 D9"));
 	EXPECT_EQ(crc_of({}), hex("00 00 00 00"));
-}
-
-/* Figure 5: the first FPDU of a stream with markers. */
-TEST(Fpdu, AnnotatedDump)
-{
-	const Bytes marker = hex("0000 0000");
-	const ziw_ddp_hdr hdr = {.last = true, .opcode = RDMAP_SEND, .qn = 0, .msn = 1, .mo = 0};
-	const Bytes ulpdu = encode(hdr) + Bytes(24);
-	const Bytes fpdu = hex("002A") + ulpdu;
-
-	EXPECT_EQ(ulpdu, hex("41 43 00000000 00000000 00000001 00000000") + Bytes(24));
-	EXPECT_EQ(ulpdu.size(), 42u);
-	EXPECT_EQ(ziw_mpa_pad(42), 0u);
-	EXPECT_EQ(ziw_mpa_fpdu_len(42), 0x34u - 4);
-	EXPECT_EQ(crc_of(marker + fpdu), hex("52 23 99 83"));
-}
-
-/* Figure 6: a marker behind the DDP header of the second one. */
-TEST(Fpdu, AnnotatedDumpWithMarker)
-{
-	const Bytes marker = hex("0000 0014");
-	const ziw_ddp_hdr hdr = {.last = true, .opcode = RDMAP_SEND, .qn = 0, .msn = 2, .mo = 0};
-	const Bytes header = hex("002A") + encode(hdr);
-
-	EXPECT_EQ(header, hex("002A 41 43 00000000 00000000 00000002 00000000"));
-	EXPECT_EQ(header.size(), 0x14u);
-	EXPECT_EQ(crc_of(header + marker + Bytes(24)), hex("84 92 58 98"));
 }
 
 TEST(Fpdu, EachPadding)
@@ -122,6 +96,67 @@ TEST(Mulpdu, NeverAboveTheLengthField)
 	EXPECT_EQ(ziw_mpa_mulpdu(1u << 20, false), 65535u);
 	for (unsigned emss = UINT_MAX; emss > UINT_MAX - 16; emss--)
 		EXPECT_EQ(ziw_mpa_mulpdu(emss, false), 65535u);
+}
+
+/* With markers: "EMSS - (6 + 4 * Ceiling(EMSS / 512) + EMSS mod 4)" */
+unsigned with_markers(unsigned emss)
+{
+	const int mulpdu = static_cast<int>(emss) - (6 + 4 * static_cast<int>((emss + 511) / 512) +
+						     static_cast<int>(emss) % 4);
+
+	return static_cast<unsigned>(std::max(mulpdu, 128));
+}
+
+TEST(MulpduWithMarkers, OfUsualSegments)
+{
+	/* three markers */
+	EXPECT_EQ(ziw_mpa_mulpdu(1460, true), 1442u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1448, true), 1430u);
+	/* each remainder */
+	EXPECT_EQ(ziw_mpa_mulpdu(1449, true), 1430u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1450, true), 1430u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1451, true), 1430u);
+	/* where one more marker comes in */
+	EXPECT_EQ(ziw_mpa_mulpdu(512, true), 502u);
+	EXPECT_EQ(ziw_mpa_mulpdu(513, true), 498u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1024, true), 1010u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1025, true), 1006u);
+	/* jumbo frames, loopback, the largest there is */
+	EXPECT_EQ(ziw_mpa_mulpdu(8948, true), 8870u);
+	EXPECT_EQ(ziw_mpa_mulpdu(65483, true), 64962u);
+	EXPECT_EQ(ziw_mpa_mulpdu(65535, true), 65014u);
+}
+
+TEST(MulpduWithMarkers, AsTheFormula)
+{
+	for (unsigned emss = 0; emss <= 65535; emss++)
+		ASSERT_EQ(ziw_mpa_mulpdu(emss, true), with_markers(emss)) << emss;
+}
+
+TEST(MulpduWithMarkers, NeverBelow128)
+{
+	for (unsigned emss = 0; emss < 140; emss++)
+		EXPECT_EQ(ziw_mpa_mulpdu(emss, true), 128u) << emss;
+	EXPECT_EQ(ziw_mpa_mulpdu(140, true), 130u);
+}
+
+/* It fits wherever in the stream it begins. */
+TEST(MulpduWithMarkers, FitsAtEachPosition)
+{
+	for (unsigned emss = 140; emss <= 65535; emss++) {
+		const unsigned fpdu = ziw_mpa_fpdu_len(ziw_mpa_mulpdu(emss, true));
+
+		for (unsigned pos = 0; pos < 512; pos += 4)
+			if (ziw_mpa_raw_len(pos, fpdu) > emss)
+				FAIL() << emss << " at " << pos;
+	}
+}
+
+TEST(MulpduWithMarkers, NeverAboveWhatAMarkerCanPointTo)
+{
+	EXPECT_EQ(ziw_mpa_mulpdu(1u << 20, true), unsigned{MPA_MAX_ULPDU_MARKERS});
+	for (unsigned emss = UINT_MAX; emss > UINT_MAX - 1024; emss--)
+		ASSERT_EQ(ziw_mpa_mulpdu(emss, true), unsigned{MPA_MAX_ULPDU_MARKERS}) << emss;
 }
 
 /* "the size of the largest ULPDU fitting in an FPDU" of one segment: it fits, one more byte does
