@@ -70,6 +70,30 @@ Bytes encode(const ziw_terminate &term)
 	return buf;
 }
 
+Bytes encode(const ziw_imm &imm)
+{
+	Bytes buf(RDMAP_IMM_LEN);
+
+	ziw_imm_encode(buf.data(), &imm);
+	return buf;
+}
+
+Bytes encode(const ziw_atomic_req &req)
+{
+	Bytes buf(RDMAP_ATOMIC_REQ_LEN);
+
+	ziw_atomic_req_encode(buf.data(), &req);
+	return buf;
+}
+
+Bytes encode(const ziw_atomic_resp &resp)
+{
+	Bytes buf(RDMAP_ATOMIC_RESP_LEN);
+
+	ziw_atomic_resp_encode(buf.data(), &resp);
+	return buf;
+}
+
 unsigned run_seed()
 {
 	static const unsigned seed = [] {

@@ -14,6 +14,7 @@
 
 extern "C" {
 #include "proto/wire.h"
+#include "proto/wqe.h"
 }
 
 /* A vector's heap block ends with its last byte, so that ASan sees each read and write beyond. */
@@ -42,6 +43,17 @@ inline auto fields(const ziw_read_req &r)
 	return std::tuple(r.sink_stag, r.sink_to, r.size, r.source_stag, r.source_to);
 }
 
+inline auto fields(const ziw_atomic_req &r)
+{
+	return std::tuple(unsigned{r.op}, r.id, r.stag, r.to, r.data, r.mask, r.compare,
+			  r.compare_mask);
+}
+
+inline auto fields(const ziw_atomic_resp &r)
+{
+	return std::tuple(r.id, r.value);
+}
+
 /* Of the headers, what the flags say is there. */
 inline auto fields(const ziw_terminate &t)
 {
@@ -56,6 +68,9 @@ Bytes encode(const ziw_mpa_frame &frame, const Bytes &private_data = {});
 Bytes encode(const ziw_ddp_hdr &hdr);
 Bytes encode(const ziw_read_req &req);
 Bytes encode(const ziw_terminate &term);
+Bytes encode(const ziw_imm &imm);
+Bytes encode(const ziw_atomic_req &req);
+Bytes encode(const ziw_atomic_resp &resp);
 
 /* The random numbers of this run: ZIW_SEED, or a seed of its own; the output names it. */
 unsigned run_seed();

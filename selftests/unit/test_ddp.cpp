@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* DDP headers and the RDMAP control field: RFC 5041, 4; RFC 5040, 4.1 and 4.2. */
+/* DDP headers and the RDMAP control field: RFC 5041, 4; RFC 5040, 4.1 and 4.2; RFC 7306, 4.1. */
 #include <gtest/gtest.h>
 
 #include <string>
@@ -21,7 +21,7 @@ ziw_ddp_hdr as_received(ziw_ddp_hdr hdr)
 	return hdr;
 }
 
-/* RFC 5040, figure 4: which opcode comes with which model and queue. */
+/* RFC 5040, figure 4, and RFC 7306, figure 2: which opcode comes with which model and queue. */
 struct Vector {
 	const char *name;
 	Bytes bytes;
@@ -156,10 +156,22 @@ const Vector vectors[] = {
 	{"Terminate",
 	 hex("41 47 00000000 00000002 00000001 00000000"),
 	 {.last = true, .opcode = RDMAP_TERMINATE, .qn = 2, .msn = 1}},
+	{"ImmediateData",
+	 hex("41 48 00000000 00000000 00000002 00000000"),
+	 {.last = true, .opcode = RDMAP_IMM, .msn = 2}},
+	{"ImmediateDataSolicited",
+	 hex("41 49 00000000 00000000 00000003 00000000"),
+	 {.last = true, .opcode = RDMAP_IMM_SE, .msn = 3}},
+	{"AtomicRequest",
+	 hex("41 4A 00000000 00000001 00000009 00000000"),
+	 {.last = true, .opcode = RDMAP_ATOMIC_REQ, .qn = 1, .msn = 9}},
+	{"AtomicResponse",
+	 hex("41 4B 00000000 00000003 00000001 00000000"),
+	 {.last = true, .opcode = RDMAP_ATOMIC_RESP, .qn = DDP_QN_ATOMIC_RESP, .msn = 1}},
 	/* What no opcode uses is passed up too. */
 	{"ReservedOpcodeUntagged",
-	 hex("41 48 00000000 00000003 00000001 00000000"),
-	 {.last = true, .opcode = 8, .qn = 3, .msn = 1}},
+	 hex("41 4C 00000000 00000004 00000001 00000000"),
+	 {.last = true, .opcode = 12, .qn = 4, .msn = 1}},
 	{"ReservedOpcodeTagged",
 	 hex("C1 4F 11111111 2222222222222222"),
 	 {.tagged = true,
