@@ -8,6 +8,8 @@ KDIR ?= /lib/modules/$(KVER)/build
 # Where provider and tools are built. (O would reach the kernel's make, which means something else by it.)
 BUILD ?= $(CURDIR)/build
 DESTDIR ?=
+# How long a fuzzer runs.
+T ?= 30
 
 version := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
 multiarch = $(shell dpkg-architecture -qDEB_HOST_MULTIARCH 2> /dev/null || gcc -print-multiarch)
@@ -19,7 +21,7 @@ man_dir = $(DESTDIR)/usr/share/man
 # $(call refuse,WORDS): end in one line that says what is missing and how to mend it.
 refuse = { echo "ziw: $(1)" >&2; exit 1; }
 
-.PHONY: modules provider tools install uninstall demo check lint shell clean help \
+.PHONY: modules provider tools install uninstall demo check fuzz lint shell clean help \
 	need-headers need-root need-dkms
 
 modules: need-headers ## build ziw.ko for the running kernel, or for KVER=release or KDIR=headers
@@ -49,6 +51,9 @@ demo: need-root ## two hosts in a virtual machine exchange RDMA traffic; install
 
 check: need-root ## run all tests, in virtual machines; installs what it needs
 	selftests/check
+
+fuzz: need-root ## fuzz the wire formats and work requests, T=30 seconds each; installs what it needs
+	selftests/fuzz/run $(T)
 
 lint: need-root ## checkpatch, sparse, clang-format, shellcheck; installs what it needs
 	selftests/lint

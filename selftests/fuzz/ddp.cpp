@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "unit/atomic_reference.h"
+
 namespace {
 
 /* As kernel/receive.c calls it: the header's bytes alone, and the length of the whole ULPDU. */
@@ -43,6 +45,52 @@ void check_read_request(View payload)
 	ziw_read_req_decode(header.data(), &req);
 	ziw_read_req_encode(again.data(), &req);
 	REQUIRE(again == header);
+}
+
+void check_imm(View payload)
+{
+	const Bytes header = copy(payload.first(RDMAP_IMM_LEN));
+	Bytes again(RDMAP_IMM_LEN);
+	ziw_imm imm;
+
+	ziw_imm_decode(header.data(), &imm);
+	ziw_imm_encode(again.data(), &imm);
+	REQUIRE(again == header);
+}
+
+void check_atomic_response(View payload)
+{
+	const Bytes header = copy(payload.first(RDMAP_ATOMIC_RESP_LEN));
+	Bytes again(RDMAP_ATOMIC_RESP_LEN);
+	ziw_atomic_resp resp;
+
+	ziw_atomic_resp_decode(header.data(), &resp);
+	ziw_atomic_resp_encode(again.data(), &resp);
+	REQUIRE(again == header);
+}
+
+/* What follows the header is the memory that it is carried out on. */
+void check_atomic_request(View payload)
+{
+	Bytes header = copy(payload.first(RDMAP_ATOMIC_REQ_LEN));
+	Bytes again(RDMAP_ATOMIC_REQ_LEN);
+	ziw_atomic_req req;
+	u64 value = 0;
+
+	ziw_atomic_req_decode(header.data(), &req);
+	ziw_atomic_req_encode(again.data(), &req);
+	header[0] = header[1] = header[2] = 0;
+	header[3] &= 0x0f;
+	REQUIRE(again == header);
+	REQUIRE(ziw_atomic_known(req.op) == (header[3] == 0 || header[3] == 2));
+	if (!ziw_atomic_known(req.op))
+		return;
+	payload = payload.subspan(RDMAP_ATOMIC_REQ_LEN);
+	std::memcpy(&value, payload.data(), std::min(payload.size(), sizeof(value)));
+	REQUIRE(ziw_atomic_result(&req, value) ==
+		(req.op ? atomic_reference::cmp_swap(value, req.data, req.mask, req.compare,
+						     req.compare_mask)
+			: atomic_reference::fetch_add(value, req.data, req.mask)));
 }
 
 void check_terminate(View payload)
@@ -104,7 +152,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const Bytes payload = copy(ulpdu.subspan(static_cast<std::size_t>(len)));
 
 	check_terminate(payload);
+	if (payload.size() >= RDMAP_IMM_LEN)
+		check_imm(payload);
+	if (payload.size() >= RDMAP_ATOMIC_RESP_LEN)
+		check_atomic_response(payload);
 	if (payload.size() >= RDMAP_READ_REQ_LEN)
 		check_read_request(payload);
+	if (payload.size() >= RDMAP_ATOMIC_REQ_LEN)
+		check_atomic_request(payload);
 	return 0;
 }

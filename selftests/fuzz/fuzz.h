@@ -14,6 +14,7 @@
 
 extern "C" {
 #include "proto/wire.h"
+#include "proto/wqe.h"
 }
 
 /* A vector's heap block ends with its last byte, so that ASan sees each read and write beyond. */
@@ -36,14 +37,18 @@ inline Bytes copy(View view)
 	} while (0)
 
 /*
- * The first byte of an input of the targets that read a stream. Its lowest bit is the target's; the
- * others say in which pieces the bytes arrive.
+ * The first byte of an input of the targets that read a stream. Its lowest bits are the target's
+ * flags; the others say in which pieces the bytes arrive.
  */
 struct Options {
-	explicit Options(u8 byte) : flag(byte & 1), split(byte >> 1) {}
+	Options(u8 byte, unsigned num_flags) : split(byte >> num_flags), flags_(byte) {}
 
-	bool flag;
+	bool flag(unsigned number) const { return flags_ >> number & 1; }
+
 	unsigned split;
+
+private:
+	u8 flags_;
 };
 
 /*

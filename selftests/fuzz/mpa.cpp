@@ -126,10 +126,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 
-	const Options options(data[0]);
+	const Options options(data[0], 1);
 	const View stream(data + 1, size - 1);
-	const Setup whole = run(stream, options.flag, 0);
-	const Setup pieces = run(stream, options.flag, options.split);
+	const Setup whole = run(stream, options.flag(0), 0);
+	const Setup pieces = run(stream, options.flag(0), options.split);
 
 	REQUIRE(whole.done() == pieces.done());
 	REQUIRE(whole.error() == pieces.error());

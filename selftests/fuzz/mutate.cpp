@@ -28,11 +28,63 @@ u32 small_or_any(Rng &rng)
 			 : static_cast<u32>(rng() << 8 ^ rng());
 }
 
+u32 queue_of(u8 opcode)
+{
+	switch (opcode) {
+	case RDMAP_READ_REQ:
+	case RDMAP_ATOMIC_REQ:
+		return DDP_QN_READ_REQ;
+	case RDMAP_TERMINATE:
+		return DDP_QN_TERMINATE;
+	case RDMAP_ATOMIC_RESP:
+		return DDP_QN_ATOMIC_RESP;
+	default:
+		return DDP_QN_SEND;
+	}
+}
+
+/* The header that is all that such a message has; of others, nothing. */
+Bytes fresh_payload(u8 opcode, Rng &rng)
+{
+	static constexpr std::size_t sizes[] = {0, 1, 2, 3, 28, 52, 100, 1442};
+	const ziw_imm imm = {.data = 0x01020304, .kind = rng() % 2 ? ZIW_IMM_WITH_SEND : 0u};
+	const ziw_atomic_req req = {.op = rng() % 2 ? u8{ATOMIC_CMP_SWAP} : u8{ATOMIC_FETCH_ADD},
+				    .id = small_or_any(rng),
+				    .stag = 0x100,
+				    .data = small_or_any(rng),
+				    .mask = small_or_any(rng),
+				    .compare_mask = rng() % 2 ? ~u64{0} : 0};
+	/* As the receiver asked. */
+	const ziw_atomic_resp resp = {.id = 0x101, .value = small_or_any(rng)};
+	Bytes payload(RDMAP_ATOMIC_REQ_LEN);
+
+	switch (opcode) {
+	case RDMAP_READ_REQ:
+		return Bytes(RDMAP_READ_REQ_LEN);
+	case RDMAP_IMM:
+	case RDMAP_IMM_SE:
+		ziw_imm_encode(payload.data(), &imm);
+		payload.resize(RDMAP_IMM_LEN);
+		return payload;
+	case RDMAP_ATOMIC_REQ:
+		ziw_atomic_req_encode(payload.data(), &req);
+		return payload;
+	case RDMAP_ATOMIC_RESP:
+		ziw_atomic_resp_encode(payload.data(), &resp);
+		payload.resize(RDMAP_ATOMIC_RESP_LEN);
+		return payload;
+	case RDMAP_READ_RESP:
+		/* All of what the receiver asked for, or a part. */
+		return Bytes(rng() % 2 ? 2048 : sizes[rng() % std::size(sizes)]);
+	default:
+		return Bytes(sizes[rng() % std::size(sizes)]);
+	}
+}
+
 /* A ULPDU whose model and queue fit its opcode, as a sender of good will would begin one. */
 Bytes fresh(Rng &rng)
 {
-	static constexpr std::size_t sizes[] = {0, 1, 2, 3, 28, 52, 100, 1442};
-	const u8 opcode = static_cast<u8>(rng() % 8);
+	const u8 opcode = static_cast<u8>(rng() % (RDMAP_ATOMIC_RESP + 1));
 	const ziw_ddp_hdr hdr = {
 		.tagged = opcode == RDMAP_WRITE || opcode == RDMAP_READ_RESP,
 		.last = rng() % 4 != 0,
@@ -40,16 +92,14 @@ Bytes fresh(Rng &rng)
 		.stag = 0x100,
 		.to = small_or_any(rng) % 4 ? 0 : small_or_any(rng),
 		.inv_stag = ziw_rdmap_invalidates(opcode) ? small_or_any(rng) : 0,
-		.qn = opcode == RDMAP_READ_REQ    ? u32{DDP_QN_READ_REQ}
-		      : opcode == RDMAP_TERMINATE ? u32{DDP_QN_TERMINATE}
-						  : u32{DDP_QN_SEND},
+		.qn = queue_of(opcode),
 		.msn = 1,
 	};
+	const Bytes payload = fresh_payload(opcode, rng);
 	Bytes ulpdu(DDP_MAX_LEN);
 
 	ulpdu.resize(ziw_ddp_encode(ulpdu.data(), &hdr));
-	ulpdu.resize(ulpdu.size() + (opcode == RDMAP_READ_REQ ? RDMAP_READ_REQ_LEN
-							      : sizes[rng() % std::size(sizes)]));
+	ulpdu.insert(ulpdu.end(), payload.begin(), payload.end());
 	return ulpdu;
 }
 
@@ -67,7 +117,7 @@ void change_field(Bytes &ulpdu, Rng &rng)
 		ulpdu[0] ^= rng() % 4 ? DDP_FLAG_LAST : static_cast<u8>(1 << rng() % 8);
 		break;
 	case 1:
-		ulpdu[1] = static_cast<u8>((ulpdu[1] & 0xf0) | rng() % (rng() % 4 ? 8 : 16));
+		ulpdu[1] = static_cast<u8>((ulpdu[1] & 0xf0) | rng() % (rng() % 4 ? 12 : 16));
 		break;
 	case 2:
 		ulpdu[1] ^= static_cast<u8>(1 << rng() % 8);
@@ -87,8 +137,10 @@ void change_field(Bytes &ulpdu, Rng &rng)
 
 void change_size(Bytes &ulpdu, Rng &rng)
 {
-	static constexpr std::size_t borders[] = {0,  1,  2,  13, 14, 15, 17,  18, 19,
-						  45, 46, 47, 69, 70, 71, 127, 128};
+	/* Around each header, and what fills the distance between two markers. */
+	static constexpr std::size_t borders[] = {0,  1,  2,  13,  14,  15,  17,  18, 19,
+						  25, 26, 27, 29,  30,  31,  45,  46, 47,
+						  69, 70, 71, 127, 128, 502, 506, 510};
 
 	ulpdu.resize(rng() % 2 ? borders[rng() % std::size(borders)] : rng() % max_grown);
 }
@@ -99,7 +151,7 @@ void change_size(Bytes &ulpdu, Rng &rng)
  */
 void renumber(std::vector<Bytes> &ulpdus)
 {
-	u32 msn[3] = {1, 1, 1}, mo = 0;
+	u32 msn[DDP_QN_NUM] = {1, 1, 1, 1}, mo = 0;
 	u64 to = 0;
 
 	for (Bytes &ulpdu : ulpdus) {
@@ -112,7 +164,7 @@ void renumber(std::vector<Bytes> &ulpdus)
 		if (hdr.tagged && hdr.opcode == RDMAP_READ_RESP) {
 			hdr.to = to;
 			to = hdr.last ? 0 : to + payload;
-		} else if (!hdr.tagged && hdr.qn <= DDP_QN_TERMINATE) {
+		} else if (!hdr.tagged && hdr.qn < DDP_QN_NUM) {
 			hdr.msn = msn[hdr.qn];
 			msn[hdr.qn] += hdr.last;
 			if (hdr.qn == DDP_QN_SEND) {
@@ -166,12 +218,21 @@ void change(std::vector<Bytes> &ulpdus, Rng &rng)
 	}
 }
 
-Bytes assemble(const std::vector<Bytes> &ulpdus, View rest)
+bool has_markers(const u8 *data)
 {
+	return Options(data[0], 2).flag(1);
+}
+
+/* Now and then one FPDU has markers that are wrong, or wrong only where nobody is to look. */
+Bytes assemble(const std::vector<Bytes> &ulpdus, View rest, bool markers, Rng &rng)
+{
+	static constexpr u32 changes[] = {1, 2, 3, 4, 0x8000, 0xffff, 0x00010000, 0xffff0000};
+	const std::size_t spoilt = rng() % 16 ? ulpdus.size() : rng() % (ulpdus.size() + 1);
+	const u32 change = changes[rng() % std::size(changes)];
 	Bytes stream;
 
-	for (const Bytes &ulpdu : ulpdus)
-		fpdu::append(stream, ulpdu);
+	for (std::size_t i = 0; i < ulpdus.size(); i++)
+		fpdu::append(stream, ulpdus[i], markers, i == spoilt ? change : 0);
 	stream.insert(stream.end(), rest.begin(), rest.end());
 	return stream;
 }
@@ -195,7 +256,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
 	if (size < 1 || max_size < 2 || rng() % 32 == 0)
 		return LLVMFuzzerMutate(data, size, max_size);
 
-	fpdu::Parts parts = fpdu::split(View(data + 1, size - 1));
+	fpdu::Parts parts = fpdu::split(View(data + 1, size - 1), has_markers(data));
 
 	if (rng() % 8 == 0)
 		data[0] = static_cast<u8>(rng());
@@ -207,7 +268,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
 	if (rng() % 8 == 0)
 		parts.rest.clear();
 
-	Bytes stream = assemble(parts.ulpdus, parts.rest);
+	Bytes stream = assemble(parts.ulpdus, parts.rest, has_markers(data), rng);
 
 	if (rng() % 16 == 0 && !stream.empty()) {
 		if (rng() % 2)
@@ -227,8 +288,8 @@ extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, con
 	if (a_size < 1 || b_size < 1 || max_size < 2)
 		return 0;
 
-	std::vector<Bytes> ulpdus = fpdu::split(View(a + 1, a_size - 1)).ulpdus;
-	const fpdu::Parts other = fpdu::split(View(b + 1, b_size - 1));
+	std::vector<Bytes> ulpdus = fpdu::split(View(a + 1, a_size - 1), has_markers(a)).ulpdus;
+	const fpdu::Parts other = fpdu::split(View(b + 1, b_size - 1), has_markers(b));
 
 	ulpdus.resize(rng() % (ulpdus.size() + 1));
 	ulpdus.insert(ulpdus.end(),
@@ -239,5 +300,5 @@ extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, con
 	if (rng() % 2)
 		renumber(ulpdus);
 	out[0] = a[0];
-	return store(out, max_size, assemble(ulpdus, other.rest));
+	return store(out, max_size, assemble(ulpdus, other.rest, has_markers(a), rng));
 }
