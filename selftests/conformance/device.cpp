@@ -298,6 +298,40 @@ void Conformance::expect_no_headers(const Terminate &terminate)
 		<< "RFC 5040, figure 10: no headers";
 }
 
+Terminate Conformance::refuses(const Segment &bad, const std::vector<uint16_t> &codes, About about)
+{
+	if (!end) {
+		respond_and_begin();
+		post_receives(4);
+	}
+	peer->send(bad);
+	auto terminate = expect_terminate(codes);
+	if (about == About::header || about == About::header_and_request)
+		expect_about(terminate, bad);
+	if (about == About::header_and_request) {
+		EXPECT_TRUE(terminate.r) << "RFC 5040, figure 10: R";
+		EXPECT_EQ(wire::hex(terminate.rdma_header), wire::hex(bad.payload));
+	} else {
+		EXPECT_FALSE(terminate.r) << "RFC 5040, figure 10: no R";
+	}
+	if (about == About::nothing)
+		expect_no_headers(terminate);
+	for (auto &wc : end->wait_recv(4, patience()))
+		EXPECT_NE(wc.status, IBV_WC_SUCCESS);
+	return terminate;
+}
+
+void Conformance::expect_receive(const Segment &send, unsigned length)
+{
+	constexpr uint64_t id = 0x1d;
+
+	verbs::check(end->post_recv(id, {region->sge()}), "post_recv");
+	peer->send(send);
+	auto wc = end->wait_recv(1, patience())[0];
+	EXPECT_COMPLETED(wc, id, IBV_WC_RECV);
+	EXPECT_EQ(wc.byte_len, length);
+}
+
 void Conformance::expect_closed()
 {
 	peer->expect_end();

@@ -27,6 +27,7 @@ using wire::Peer;
 using wire::ReadRequest;
 using wire::Segment;
 using wire::Terminate;
+using wire::append;
 using wire::text;
 using verbs::milliseconds;
 
@@ -97,6 +98,15 @@ protected:
 	static void expect_no_headers(const Terminate &terminate);
 	/* The connection ends by itself, and the QP with it. */
 	void expect_closed();
+	enum class About { header, header_and_request, nothing, anything };
+	/*
+	 * After a good start this segment must be refused: a Terminate with one of the codes, about
+	 * what the table in RFC 5040, figure 10 says; no completion but in error, and nothing placed.
+	 */
+	Terminate refuses(const Segment &bad, const std::vector<uint16_t> &codes,
+			  About about = About::header);
+	/* The device has sent and received all so far: a Send of the peer's completes. */
+	void expect_receive(const Segment &send, unsigned length);
 	void expect_qp_error();
 	/* The device still answers: a Read of the region's begin. */
 	void expect_alive();
@@ -117,7 +127,7 @@ protected:
 	/* The frames as they were. */
 	MpaFrame asked, replied;
 	/* MSNs that are next for what the peer sends. */
-	uint32_t next_request = 1;
+	uint32_t next_send = 1, next_request = 1;
 	/* Cleared where a test means to write to the region. */
 	bool untouched = true;
 	/* The rules that the device may break here. */
