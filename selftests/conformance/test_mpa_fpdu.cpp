@@ -559,7 +559,7 @@ TEST_F(Rfc5044_4_4, CrcIsOffIfNeitherSideWantsIt)
 	EXPECT_EQ(region_bytes(0, 4), text("fine"));
 }
 
-TEST_F(Rfc5044_4_4, CrcPreferredIsUsedWhateverTheOtherWants)
+TEST_F(Rfc5044_4_4, CrcPreferredIsAskedForAndNotInsistedOn)
 {
 	if (lacks_parameter("crc"))
 		GTEST_SKIP() << "this device's CRC policy cannot be set";
@@ -568,8 +568,18 @@ TEST_F(Rfc5044_4_4, CrcPreferredIsUsedWhateverTheOtherWants)
 	accept_tcp();
 	EXPECT_TRUE(asked.crc());
 	peer.reset();
-	respond(request(0));
+	respond(request(MpaFrame::c));
 	EXPECT_TRUE(replied.crc());
+	/* Without the peer's wish it is the device's to say: whatever that is holds then. */
+	peer.reset();
+	respond(request(0));
+	FpduFaults faults;
+	if (!peer->crc())
+		faults.crc = FpduFaults::Crc::wrong;
+	untouched = false;
+	peer->send(Segment::write(region->rkey(), region->address(), text("fine")), faults);
+	expect_alive();
+	EXPECT_EQ(region_bytes(0, 4), text("fine"));
 }
 
 /* --- 4.5: sizes --- */

@@ -311,9 +311,9 @@ TEST_F(Rfc5040_5_2_2, ResponseThatIsTooShortIsNoSuccess)
 	auto read = ReadRequest::decode(peer->expect(Opcode::read_request).payload);
 	untouched = false;
 	peer->send(Segment::read_response(read.sink_stag, read.sink_to, pattern(99)));
-	EXPECT_NE(end->wait_send(1, patience())[0].status, IBV_WC_SUCCESS);
 	peer->expect_terminate();
 	peer->finish();
+	EXPECT_NE(end->wait_send(1, patience())[0].status, IBV_WC_SUCCESS);
 	expect_closed();
 }
 
