@@ -50,8 +50,8 @@ static const struct param_info infos[ZIW_PARAM_NUM] = {
 		"a number of bytes, 0 to 4294967295",
 	},
 	[ZIW_PARAM_MAX_FPDU] = {
-		"max_fpdu", NUMBER, true, MPA_MIN_MULPDU, MPA_MAX_ULPDU, NULL,
-		"0, or 128 to 65535 bytes",
+		"max_fpdu", NUMBER, true, MPA_MIN_MULPDU, MPA_MAX_MULPDU, NULL,
+		"0, or 128 to 64768 bytes",
 	},
 	[ZIW_PARAM_SETUP_TIMEOUT] = {
 		"setup_timeout", NUMBER, false, 1, 60, NULL, "1 to 60 seconds",
@@ -220,7 +220,7 @@ MODULE_PARM_DESC(copy_threshold,
 		 "bytes of a message from which its pages are sent in place and not copied (default 16384)");
 MODULE_PARAM(max_fpdu, ZIW_PARAM_MAX_FPDU);
 MODULE_PARM_DESC(max_fpdu,
-		 "ULPDU size that messages are cut into, 128 to 65535 bytes; 0: what fits in one TCP segment (default 0)");
+		 "ULPDU size that messages are cut into, 128 to 64768 bytes; 0: what fits in one TCP segment (default 0)");
 MODULE_PARAM(setup_timeout, ZIW_PARAM_SETUP_TIMEOUT);
 MODULE_PARM_DESC(setup_timeout,
 		 "seconds that TCP's and MPA's connection setup may take, 1 to 60 (default 15)");

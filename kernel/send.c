@@ -25,13 +25,11 @@
  */
 u32 ziw_tx_max_payload(const struct ziw_conn *conn, bool tagged)
 {
-	bool markers = conn->tx.batch.markers;
 	u32 mulpdu = ziw_param(conn->dev, ZIW_PARAM_MAX_FPDU);
 
 	if (!mulpdu)
-		mulpdu = ziw_mpa_mulpdu(ziw_llp_emss(conn->sk), markers);
-	else if (markers)
-		mulpdu = min_t(u32, mulpdu, MPA_MAX_ULPDU_MARKERS);
+		mulpdu = ziw_mpa_mulpdu(ziw_llp_emss(conn->sk),
+					conn->tx.batch.markers);
 	return mulpdu - (tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN);
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_tx_max_payload);

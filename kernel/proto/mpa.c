@@ -134,25 +134,21 @@ unsigned int ziw_mpa_encode(u8 *buf, const struct ziw_mpa_frame *frame,
  * @markers: the stream has markers
  *
  * RFC 5044, 4.5. Never below 128, as it also says: an EMSS too small for that
- * is not followed. Never above what the length field, and a marker's pointer,
- * carry.
+ * is not followed. Never above MPA_MAX_MULPDU.
  *
  * Return: bytes, the DDP header included.
  */
 unsigned int ziw_mpa_mulpdu(unsigned int emss, bool markers)
 {
 	unsigned int overhead = MPA_LEN_SIZE + MPA_CRC_SIZE + (emss & 3);
-	unsigned int most = MPA_MAX_ULPDU;
 
-	if (markers) {
+	if (markers)
 		overhead += MPA_MARKER_SIZE *
 			    ((emss + MPA_MARKER_INTERVAL - 1) / MPA_MARKER_INTERVAL);
-		most = MPA_MAX_ULPDU_MARKERS;
-	}
 	if (emss < MPA_MIN_MULPDU + overhead)
 		return MPA_MIN_MULPDU;
-	if (emss > most + overhead)
-		return most;
+	if (emss > MPA_MAX_MULPDU + overhead)
+		return MPA_MAX_MULPDU;
 	return emss - overhead;
 }
 

@@ -80,7 +80,9 @@ unsigned int ziw_mpa_encode(u8 *buf, const struct ziw_mpa_frame *frame,
 #define MPA_LEN_SIZE		2
 #define MPA_CRC_SIZE		4
 #define MPA_MAX_ULPDU		65535
-#define MPA_MIN_MULPDU		128	/* RFC 5044, 4.5 */
+/* What may be sent, RFC 5044 section 3; a marker's pointer reaches over it, too. */
+#define MPA_MIN_MULPDU		128
+#define MPA_MAX_MULPDU		64768
 
 /* Pad so that length field, ULPDU and pad are a multiple of four bytes. */
 static inline unsigned int ziw_mpa_pad(unsigned int ulpdu_len)
@@ -97,8 +99,6 @@ static inline unsigned int ziw_mpa_fpdu_len(unsigned int ulpdu_len)
 /* Markers, RFC 5044 section 4.3: MPA_MARKER_SIZE of each MPA_MARKER_INTERVAL octets. */
 #define MPA_MARKER_SIZE		4
 #define MPA_MARKER_INTERVAL	512
-/* The most with which each marker of the FPDU, wherever it begins, points to its start in 16 bits. */
-#define MPA_MAX_ULPDU_MARKERS	65022
 
 unsigned int ziw_mpa_mulpdu(unsigned int emss, bool markers);
 unsigned int ziw_mpa_raw_len(unsigned int pos, unsigned int len);

@@ -77,7 +77,7 @@ TEST(Mulpdu, OfUsualSegments)
 	EXPECT_EQ(ziw_mpa_mulpdu(1451, false), 1442u);
 	/* jumbo frames, loopback */
 	EXPECT_EQ(ziw_mpa_mulpdu(8948, false), 8942u);
-	EXPECT_EQ(ziw_mpa_mulpdu(65483, false), 65474u);
+	EXPECT_EQ(ziw_mpa_mulpdu(65483, false), 64768u);
 }
 
 TEST(Mulpdu, NeverBelow128)
@@ -88,14 +88,15 @@ TEST(Mulpdu, NeverBelow128)
 	EXPECT_EQ(ziw_mpa_mulpdu(137, false), 130u);
 }
 
-TEST(Mulpdu, NeverAboveTheLengthField)
+/* RFC 5044, 3 */
+TEST(Mulpdu, NeverAbove64768)
 {
-	EXPECT_EQ(ziw_mpa_mulpdu(65540, false), 65534u);
-	EXPECT_EQ(ziw_mpa_mulpdu(65543, false), 65534u);
-	EXPECT_EQ(ziw_mpa_mulpdu(65544, false), 65535u);
-	EXPECT_EQ(ziw_mpa_mulpdu(1u << 20, false), 65535u);
+	EXPECT_EQ(ziw_mpa_mulpdu(64773, false), 64766u);
+	EXPECT_EQ(ziw_mpa_mulpdu(64776, false), 64768u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1u << 20, false), 64768u);
+	EXPECT_EQ(ziw_mpa_mulpdu(1u << 20, true), 64768u);
 	for (unsigned emss = UINT_MAX; emss > UINT_MAX - 16; emss--)
-		EXPECT_EQ(ziw_mpa_mulpdu(emss, false), 65535u);
+		EXPECT_EQ(ziw_mpa_mulpdu(emss, false), 64768u);
 }
 
 /* With markers: "EMSS - (6 + 4 * Ceiling(EMSS / 512) + EMSS mod 4)" */
@@ -163,7 +164,7 @@ TEST(MulpduWithMarkers, NeverAboveWhatAMarkerCanPointTo)
  * not. */
 TEST(Mulpdu, IsTheLargestThatFits)
 {
-	for (unsigned emss = 136; emss <= 65543; emss++) {
+	for (unsigned emss = 136; emss <= 64774; emss++) {
 		const unsigned mulpdu = ziw_mpa_mulpdu(emss, false);
 
 		ASSERT_EQ(mulpdu, emss - (6 + emss % 4));
