@@ -221,8 +221,8 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_mr_atomic);
  * Waits, without sleeping, for accesses under way.
  *
  * Context: bottom halves off.
- * Return: 0, -EINVAL if there is no such valid STag in this PD, -EPERM if this
- * kind of region is not invalidated, but deregistered.
+ * Return: 0; -EINVAL if there is no such valid STag; -EPERM if it cannot be
+ * invalidated: another PD's, or of a kind that is deregistered instead.
  */
 int ziw_mr_invalidate(struct ib_pd *pd, struct ziw_dev *dev, u32 stag,
 		      bool remote)
@@ -237,9 +237,9 @@ int ziw_mr_invalidate(struct ib_pd *pd, struct ziw_dev *dev, u32 stag,
 		return -EINVAL;
 	}
 	write_lock(&mr->lock);
-	if (!mr->valid || mr->stag != stag || mr->ibmr.pd != pd)
+	if (!mr->valid || mr->stag != stag)
 		ret = -EINVAL;
-	else if (mr->type != ZIW_MR_FAST ||
+	else if (mr->ibmr.pd != pd || mr->type != ZIW_MR_FAST ||
 		 (remote && !(mr->access & REMOTE_ACCESS)))
 		ret = -EPERM;
 	else
