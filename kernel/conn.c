@@ -532,7 +532,7 @@ static bool drained(struct ziw_conn *conn)
 	lock_sock(conn->sk);
 	spin_lock_bh(&qp->lock);
 	ret = qp->sq.ring.index == qp->sq.next && !conn->tx.batch.bytes &&
-	      !ziw_ring_filled(&qp->sq.ring, qp->sq.next) &&
+	      !ziw_sq_ready(qp) &&
 	      conn->irq_head == conn->irq_tail && conn->orq_head == conn->orq_tail;
 	spin_unlock_bh(&qp->lock);
 	release_sock(conn->sk);

@@ -518,6 +518,8 @@ static int qp_to_closing(struct ziw_qp *qp)
 	spin_lock_bh(&qp->lock);
 	conn = rcu_dereference_protected(qp->conn, lockdep_is_held(&qp->lock));
 	if (qp->state == ZIW_QP_RTS && conn) {
+		qp->sq.stop = qp->sq.next +
+			      ziw_ring_filled(&qp->sq.ring, qp->sq.next);
 		ziw_qp_move(qp, ZIW_QP_CLOSING);
 		ziw_because(conn, ZIW_WHY_OWNER_CLOSED, 0);
 		ziw_conn_kick(conn);

@@ -260,7 +260,7 @@ static enum ziw_tx_result tx_load_wqe(struct ziw_conn *conn)
 	struct ziw_sq_track *track;
 	enum ib_wc_status status;
 
-	if (!ziw_ring_filled(&sq->ring, sq->next))
+	if (!ziw_sq_ready(qp))
 		return ZIW_TX_IDLE;
 	status = wc_of_wqe_error(ziw_wqe_load(ziw_ring_slot(&sq->ring, sq->next),
 					      &sq->limits, &wqe->wr));
@@ -701,7 +701,7 @@ static bool tx_work(struct ziw_conn *conn)
 	if (ret == ZIW_TX_NOMEM)
 		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
 	if (ret == ZIW_TX_IDLE && !tx->batch.bytes)
-		return ziw_ring_idle(&qp->sq.ring, qp->sq.next);
+		return ziw_ring_idle(&qp->sq.ring, qp->sq.next) && ziw_sq_ready(qp);
 	return false;
 }
 

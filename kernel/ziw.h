@@ -411,6 +411,7 @@ static inline bool ziw_sq_done(const struct ziw_sq_track *track)
  * @ring: ring.index is cons: WQEs before it are retired. Guarded by qp->lock.
  * @acked: WQEs before it do not wait for an acknowledgment; qp->lock
  * @next: next WQE to take up; guarded by qp->lock
+ * @stop: in CLOSING, what was posted from here on is not sent; qp->lock
  * @track: one per slot; guarded by qp->lock
  * @limits: of one WQE
  */
@@ -419,6 +420,7 @@ struct ziw_sq {
 	struct ziw_ring		ring;
 	u32			acked;
 	u32			next;
+	u32			stop;
 	struct ziw_sq_track	*track;
 	struct ziw_wqe_limits	limits;
 };
@@ -471,6 +473,18 @@ struct ziw_qp {
 static inline struct ziw_qp *to_ziw_qp(struct ib_qp *ibqp)
 {
 	return container_of(ibqp, struct ziw_qp, ibqp);
+}
+
+/*
+ * WQEs that wait to be taken up. What is posted after the ULP asked for a
+ * graceful close is not (RFC 5041, 6.2.1): it is flushed. qp->lock held.
+ */
+static inline u32 ziw_sq_ready(const struct ziw_qp *qp)
+{
+	const struct ziw_sq *sq = &qp->sq;
+	u32 filled = ziw_ring_filled(&sq->ring, sq->next);
+
+	return qp->state == ZIW_QP_CLOSING ? min(filled, sq->stop - sq->next) : filled;
 }
 
 /* A QP of a kernel consumer may use the local DMA key and kernel opcodes. */
