@@ -163,18 +163,10 @@ unsigned last_pointer(unsigned pos, unsigned fpdu)
 	return pointer;
 }
 
-TEST(Marker, TheLargestFpduWhoseMarkersAllPointToItsStart)
+TEST(Marker, AllOfTheLargestFpduPointToItsStart)
 {
-	unsigned farthest = 0, too_far = 0;
-
-	for (unsigned pos = 0; pos < 512; pos += 4) {
-		farthest = std::max(farthest,
-				    last_pointer(pos, ziw_mpa_fpdu_len(MPA_MAX_ULPDU_MARKERS)));
-		too_far = std::max(too_far,
-				   last_pointer(pos, ziw_mpa_fpdu_len(MPA_MAX_ULPDU_MARKERS + 1)));
-	}
-	EXPECT_EQ(farthest, 0xfffcu);
-	EXPECT_GT(too_far, 0xffffu);
+	for (unsigned pos = 0; pos < 512; pos += 4)
+		EXPECT_LE(last_pointer(pos, ziw_mpa_fpdu_len(MPA_MAX_MULPDU)), 0xfffcu) << pos;
 }
 
 } // namespace
