@@ -226,8 +226,8 @@ static void rx_write(struct ziw_rx_fpdu *fpdu)
 		write_placed(fpdu);
 		return;
 	}
-	mr = ziw_mr_get(fpdu->conn->qp->ibqp.pd, fpdu->hdr.stag, false,
-			IB_ACCESS_REMOTE_WRITE, fpdu->hdr.to, fpdu->payload, &mr_err);
+	mr = ziw_mr_get_remote(fpdu->conn->qp, fpdu->hdr.stag, IB_ACCESS_REMOTE_WRITE,
+			       fpdu->hdr.to, fpdu->payload, &mr_err);
 	if (mr) {
 		ok = place_region(&fpdu->data, mr, fpdu->hdr.to, fpdu->payload);
 		ziw_mr_put(mr);
@@ -286,7 +286,7 @@ static void request_done(struct ziw_conn *conn, const struct ziw_orq_entry *entr
 			const struct ziw_sq_wqe *slot;
 
 			slot = ziw_ring_slot(&qp->sq.ring, entry->sq_index);
-			if (ziw_mr_invalidate(qp->ibqp.pd, conn->dev, slot->ex, false))
+			if (ziw_mr_invalidate_by(qp, slot->ex, false))
 				track->status = IB_WC_MW_BIND_ERR;
 		}
 	}
@@ -397,8 +397,8 @@ static void rx_read_request(struct ziw_rx_fpdu *fpdu)
 		return;
 	}
 	if (req.size) {
-		err = ziw_mr_check(conn->qp->ibqp.pd, req.source_stag,
-				   IB_ACCESS_REMOTE_READ, req.source_to, req.size);
+		err = ziw_mr_check(conn->qp, req.source_stag, IB_ACCESS_REMOTE_READ,
+				   req.source_to, req.size);
 		if (err != ZIW_MR_OK) {
 			rx_fault(fpdu, term_of_read_check(err), buf);
 			return;
@@ -483,8 +483,7 @@ static bool rx_take_rqe(struct ziw_rx_fpdu *fpdu)
 static bool rx_remote_invalidate(struct ziw_rx_fpdu *fpdu)
 {
 	struct ziw_conn *conn = fpdu->conn;
-	int err = ziw_mr_invalidate(conn->qp->ibqp.pd, conn->dev,
-				    fpdu->hdr.inv_stag, true);
+	int err = ziw_mr_invalidate_by(conn->qp, fpdu->hdr.inv_stag, true);
 
 	if (!err)
 		return true;

@@ -53,7 +53,8 @@ static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr
 	attr->page_size_cap = GENMASK_ULL(30, PAGE_SHIFT);
 	attr->max_qp = ZIW_MAX_QP;
 	attr->max_qp_wr = ZIW_MAX_WR;
-	attr->device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS;
+	attr->device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS | IB_DEVICE_MEM_WINDOW |
+				 IB_DEVICE_MEM_WINDOW_TYPE_2B;
 	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY | IBK_ALLOW_USER_UNREG;
 	attr->max_send_sge = ZIW_MAX_SGE;
 	attr->max_recv_sge = ZIW_MAX_SGE;
@@ -61,6 +62,7 @@ static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr
 	attr->max_cq = ZIW_MAX_CQ;
 	attr->max_cqe = ZIW_MAX_CQE;
 	attr->max_mr = ZIW_MAX_MR;
+	attr->max_mw = ZIW_MAX_MR;
 	attr->max_pd = ZIW_MAX_PD;
 	attr->max_qp_rd_atom = ZIW_MAX_IRD;
 	attr->max_qp_init_rd_atom = ZIW_MAX_ORD;
@@ -371,9 +373,12 @@ const struct ib_device_ops ziw_device_ops = {
 
 	.get_dma_mr		= ziw_get_dma_mr,
 	.reg_user_mr		= ziw_reg_user_mr,
+	.rereg_user_mr		= ziw_rereg_user_mr,
 	.alloc_mr		= ziw_alloc_mr,
 	.map_mr_sg		= ziw_map_mr_sg,
 	.dereg_mr		= ziw_dereg_mr,
+	.alloc_mw		= ziw_alloc_mw,
+	.dealloc_mw		= ziw_dealloc_mw,
 
 	.create_cq		= ziw_create_cq,
 	ZIW_CREATE_USER_CQ
@@ -404,6 +409,7 @@ const struct ib_device_ops ziw_device_ops = {
 	.iw_get_qp		= ziw_get_qp,
 
 	INIT_RDMA_OBJ_SIZE(ib_cq, ziw_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_mw, ziw_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, ziw_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, ziw_qp, ibqp),
 	INIT_RDMA_OBJ_SIZE(ib_srq, ziw_srq, ibsrq),

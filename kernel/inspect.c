@@ -294,6 +294,8 @@ int ziw_fill_mr(struct sk_buff *msg, struct ib_mr *ibmr)
 		[ZIW_MR_USER]	= "user",
 		[ZIW_MR_DMA]	= "dma",
 		[ZIW_MR_FAST]	= "fast",
+		[ZIW_MR_WINDOW1] = "window",
+		[ZIW_MR_WINDOW2] = "window",
 	};
 	struct ziw_mr *mr = to_ziw_mr(ibmr);
 	struct nlattr *nest = details_begin(msg);

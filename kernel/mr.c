@@ -2,8 +2,7 @@
 /*
  * Memory: registration, the STag table, the access check and the address walk.
  *
- * An STag is 24 bits of index and 8 bits of key. The index is chosen at random,
- * so that a peer cannot guess the STags of other regions (RFC 5042, 6.3.1).
+ * The index of an STag is chosen at random, so that a peer cannot guess the STags of other regions (RFC 5042, 6.3.1).
  */
 #include <linux/random.h>
 #include <linux/rculist.h>
@@ -11,7 +10,6 @@
 #include <rdma/iter.h>
 #include "ziw.h"
 
-#define STAG_KEY_BITS	8
 #define STAG_MAX_INDEX	0xffffff
 
 #define REMOTE_ACCESS	(IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE | \
@@ -19,19 +17,17 @@
 #define KNOWN_ACCESS	(IB_ACCESS_LOCAL_WRITE | REMOTE_ACCESS | IB_ACCESS_MW_BIND | \
 			 IB_ZERO_BASED | IB_ACCESS_OPTIONAL)
 
-static u32 stag_index(u32 stag)
-{
-	return stag >> STAG_KEY_BITS;
-}
-
 /* --- lookup, in any context with bottom halves off --- */
 
-static enum ziw_mr_error mr_allows(const struct ziw_mr *mr, struct ib_pd *pd,
-				   u32 stag, int access, u64 addr, u32 len)
+/* @qp: of a remote access; windows are for such only. */
+static enum ziw_mr_error mr_allows(const struct ziw_mr *mr, const struct ib_pd *pd,
+				   const struct ziw_qp *qp, u32 stag, int access,
+				   u64 addr, u32 len)
 {
-	if (!mr->valid || mr->stag != stag)
+	if (!mr->valid || mr->stag != stag || (!qp && ziw_mr_is_window(mr)))
 		return ZIW_MR_INVALID_STAG;
-	if (mr->ibmr.pd != pd)
+	if (mr->ibmr.pd != pd ||
+	    (mr->type == ZIW_MR_WINDOW2 && mr->owner != qp->serial))
 		return ZIW_MR_NOT_ASSOCIATED;
 	if ((mr->access & access) != access)
 		return ZIW_MR_ACCESS;
@@ -52,13 +48,39 @@ static struct ziw_mr local_dma = {
 	.valid	= true,
 };
 
+static struct ziw_mr *mr_find(struct ib_pd *pd, const struct ziw_qp *qp, u32 stag,
+			      int access, u64 addr, u32 len, enum ziw_mr_error *err)
+{
+	struct ziw_dev *dev = to_ziw_dev(pd->device);
+	struct ziw_mr *mr;
+
+	rcu_read_lock();
+	mr = xa_load(&dev->mrs, ziw_stag_index(stag));
+	if (!mr) {
+		rcu_read_unlock();
+		*err = ZIW_MR_INVALID_STAG;
+		return NULL;
+	}
+	/* RCU keeps the memory until the lock tells whether the STag is still valid. */
+	read_lock(&mr->lock);
+	*err = mr_allows(mr, pd, qp, stag, access, addr, len);
+	if (*err != ZIW_MR_OK) {
+		read_unlock(&mr->lock);
+		mr = NULL;
+	} else {
+		/* It stays held, for ziw_mr_put(); sparse cannot follow that. */
+		__release(&mr->lock);
+	}
+	rcu_read_unlock();
+	return mr;
+}
+
 /**
- * ziw_mr_get - take a region for an access, if the access is allowed
+ * ziw_mr_get - take a region for a local access, if the access is allowed
  * @pd: of the QP
- * @stag: as the WQE or the peer names it
- * @kernel: the QP is a kernel consumer's and the access is local: STag 0 is
- *          the local DMA key
- * @access: enum ib_access_flags that it must have; 0 to read locally
+ * @stag: as the WQE names it
+ * @kernel: the QP is a kernel consumer's: STag 0 is the local DMA key
+ * @access: enum ib_access_flags that it must have; 0 to read
  * @addr: first address
  * @len: bytes
  * @err: why not
@@ -70,33 +92,31 @@ static struct ziw_mr local_dma = {
 struct ziw_mr *ziw_mr_get(struct ib_pd *pd, u32 stag, bool kernel, int access,
 			  u64 addr, u32 len, enum ziw_mr_error *err)
 {
-	struct ziw_dev *dev = to_ziw_dev(pd->device);
-	struct ziw_mr *mr;
-
 	if (!stag && kernel)
 		return &local_dma;
-
-	rcu_read_lock();
-	mr = xa_load(&dev->mrs, stag_index(stag));
-	if (!mr) {
-		rcu_read_unlock();
-		*err = ZIW_MR_INVALID_STAG;
-		return NULL;
-	}
-	/* RCU keeps the memory until the lock tells whether the STag is still valid. */
-	read_lock(&mr->lock);
-	*err = mr_allows(mr, pd, stag, access, addr, len);
-	if (*err != ZIW_MR_OK) {
-		read_unlock(&mr->lock);
-		mr = NULL;
-	} else {
-		/* It stays held, for ziw_mr_put(); sparse cannot follow that. */
-		__release(&mr->lock);
-	}
-	rcu_read_unlock();
-	return mr;
+	return mr_find(pd, NULL, stag, access, addr, len, err);
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_mr_get);
+
+/**
+ * ziw_mr_get_remote - take a region or window for an access of the peer, if the
+ * access is allowed
+ * @qp: queue pair
+ * @stag: as the peer names it
+ * @access: enum ib_access_flags that it must have
+ * @addr: first address
+ * @len: bytes
+ * @err: why not
+ *
+ * Context: as ziw_mr_get().
+ * Return: the region, or NULL.
+ */
+struct ziw_mr *ziw_mr_get_remote(struct ziw_qp *qp, u32 stag, int access, u64 addr,
+				 u32 len, enum ziw_mr_error *err)
+{
+	return mr_find(qp->ibqp.pd, qp, stag, access, addr, len, err);
+}
+EXPORT_SYMBOL_IF_KUNIT(ziw_mr_get_remote);
 
 /**
  * ziw_mr_put - end an access
@@ -113,7 +133,7 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_mr_put);
 
 /**
  * ziw_mr_range - where an address of a region lies in kernel memory
- * @mr: from ziw_mr_get(), which checked the address
+ * @mr: from ziw_mr_get() or ziw_mr_get_remote(), which checked the address
  * @addr: address in the region
  * @len: bytes wanted; reduced to what is contiguous from there
  *
@@ -138,6 +158,10 @@ void *ziw_mr_range(const struct ziw_mr *mr, u64 addr, u32 *len)
 		return va;
 	}
 
+	if (ziw_mr_is_window(mr)) {
+		addr = addr - mr->iova + mr->base;
+		mr = mr->region;
+	}
 	block = 1ULL << mr->block_shift;
 	off = addr - mr->iova + mr->offset;
 	in_block = off & (block - 1);
@@ -147,8 +171,8 @@ void *ziw_mr_range(const struct ziw_mr *mr, u64 addr, u32 *len)
 EXPORT_SYMBOL_IF_KUNIT(ziw_mr_range);
 
 /**
- * ziw_mr_check - ask about an access without making it
- * @pd: of the QP
+ * ziw_mr_check - ask about an access of the peer without making it
+ * @qp: queue pair
  * @stag: as the peer names it
  * @access: enum ib_access_flags that it must have
  * @addr: first address
@@ -157,11 +181,11 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_mr_range);
  * Context: bottom halves off.
  * Return: ZIW_MR_OK, or why not.
  */
-enum ziw_mr_error ziw_mr_check(struct ib_pd *pd, u32 stag, int access, u64 addr,
+enum ziw_mr_error ziw_mr_check(struct ziw_qp *qp, u32 stag, int access, u64 addr,
 			       u32 len)
 {
 	enum ziw_mr_error err;
-	struct ziw_mr *mr = ziw_mr_get(pd, stag, false, access, addr, len, &err);
+	struct ziw_mr *mr = ziw_mr_get_remote(qp, stag, access, addr, len, &err);
 
 	if (!mr)
 		return err;
@@ -172,7 +196,7 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_mr_check);
 
 /**
  * ziw_mr_atomic - carry out an Atomic Operation
- * @pd: of the QP
+ * @qp: queue pair
  * @req: with a known operation
  * @value: filled: what was in memory before
  *
@@ -181,7 +205,7 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_mr_check);
  * Context: bottom halves off.
  * Return: ZIW_MR_OK; or why not, and the memory is as it was.
  */
-enum ziw_mr_error ziw_mr_atomic(struct ib_pd *pd, const struct ziw_atomic_req *req,
+enum ziw_mr_error ziw_mr_atomic(struct ziw_qp *qp, const struct ziw_atomic_req *req,
 				u64 *value)
 {
 	enum ziw_mr_error err;
@@ -189,8 +213,8 @@ enum ziw_mr_error ziw_mr_atomic(struct ib_pd *pd, const struct ziw_atomic_req *r
 	struct ziw_mr *mr;
 	u64 *va, old;
 
-	mr = ziw_mr_get(pd, req->stag, false, IB_ACCESS_REMOTE_ATOMIC, req->to, len,
-			&err);
+	mr = ziw_mr_get_remote(qp, req->stag, IB_ACCESS_REMOTE_ATOMIC, req->to, len,
+			       &err);
 	if (!mr)
 		return err;
 	va = ziw_mr_range(mr, req->to, &len);
@@ -211,10 +235,46 @@ enum ziw_mr_error ziw_mr_atomic(struct ib_pd *pd, const struct ziw_atomic_req *r
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_mr_atomic);
 
+/* Whether @mr can be invalidated. Its lock is held. */
+static bool mr_may_invalidate(const struct ziw_mr *mr, const struct ib_pd *pd,
+			      const struct ziw_qp *qp, bool remote)
+{
+	if (mr->ibmr.pd != pd)
+		return false;
+	if (mr->type == ZIW_MR_WINDOW2)
+		return qp && mr->owner == qp->serial;
+	return mr->type == ZIW_MR_FAST && (!remote || mr->access & REMOTE_ACCESS);
+}
+
+static int mr_invalidate(struct ib_pd *pd, const struct ziw_qp *qp, u32 stag, bool remote)
+{
+	struct ziw_dev *dev = to_ziw_dev(pd->device);
+	struct ziw_mr *mr;
+	int ret = 0;
+
+	rcu_read_lock();
+	mr = xa_load(&dev->mrs, ziw_stag_index(stag));
+	if (!mr) {
+		rcu_read_unlock();
+		return -EINVAL;
+	}
+	write_lock(&mr->lock);
+	if (!mr->valid || mr->stag != stag)
+		ret = -EINVAL;
+	else if (!mr_may_invalidate(mr, pd, qp, remote))
+		ret = -EPERM;
+	else if (ziw_mr_is_window(mr))
+		ziw_window_unbind(mr);
+	else
+		mr->valid = false;
+	write_unlock(&mr->lock);
+	rcu_read_unlock();
+	return ret;
+}
+
 /**
- * ziw_mr_invalidate - make an STag invalid until it is registered anew
+ * ziw_mr_invalidate - make a region's STag invalid until it is registered anew
  * @pd: of the QP that asks
- * @dev: device
  * @stag: STag
  * @remote: the peer asks: the region must allow it some access
  *
@@ -224,31 +284,25 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_mr_atomic);
  * Return: 0; -EINVAL if there is no such valid STag; -EPERM if it cannot be
  * invalidated: another PD's, or of a kind that is deregistered instead.
  */
-int ziw_mr_invalidate(struct ib_pd *pd, struct ziw_dev *dev, u32 stag,
-		      bool remote)
+int ziw_mr_invalidate(struct ib_pd *pd, u32 stag, bool remote)
 {
-	struct ziw_mr *mr;
-	int ret = 0;
-
-	rcu_read_lock();
-	mr = xa_load(&dev->mrs, stag_index(stag));
-	if (!mr) {
-		rcu_read_unlock();
-		return -EINVAL;
-	}
-	write_lock(&mr->lock);
-	if (!mr->valid || mr->stag != stag)
-		ret = -EINVAL;
-	else if (mr->ibmr.pd != pd || mr->type != ZIW_MR_FAST ||
-		 (remote && !(mr->access & REMOTE_ACCESS)))
-		ret = -EPERM;
-	else
-		mr->valid = false;
-	write_unlock(&mr->lock);
-	rcu_read_unlock();
-	return ret;
+	return mr_invalidate(pd, NULL, stag, remote);
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_mr_invalidate);
+
+/**
+ * ziw_mr_invalidate_by - likewise, of a region or of a window of type 2
+ * @qp: queue pair that asks
+ * @stag: STag
+ * @remote: the peer asks
+ *
+ * Context: bottom halves off.
+ * Return: as ziw_mr_invalidate().
+ */
+int ziw_mr_invalidate_by(struct ziw_qp *qp, u32 stag, bool remote)
+{
+	return mr_invalidate(qp->ibqp.pd, qp, stag, remote);
+}
 
 /**
  * ziw_mr_fast_register - make a region's STag valid, IB_WR_REG_MR
@@ -266,7 +320,7 @@ int ziw_mr_fast_register(struct ib_mr *ibmr, u32 key, int access)
 
 	write_lock(&mr->lock);
 	if (mr->type == ZIW_MR_FAST && !mr->valid &&
-	    stag_index(key) == stag_index(mr->stag)) {
+	    ziw_stag_index(key) == ziw_stag_index(mr->stag)) {
 		mr->stag = key;
 		mr->access = access;
 		mr->iova = access & IB_ZERO_BASED ? 0 : ibmr->iova;
@@ -283,8 +337,20 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_mr_fast_register);
 
 /* --- registration, process context --- */
 
-static struct ziw_mr *mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
-			       u32 max_blocks)
+/* A window's lock is held while its region's is taken. */
+static struct lock_class_key window_lock_key;
+
+/**
+ * ziw_mr_alloc - make an entry of the STag table, not yet valid
+ * @pd: protection domain
+ * @type: of the entry
+ * @max_blocks: to allocate room for
+ *
+ * Context: process.
+ * Return: the entry, or an ERR_PTR: -ENOMEM.
+ */
+struct ziw_mr *ziw_mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
+			    u32 max_blocks)
 {
 	struct ziw_dev *dev = to_ziw_dev(pd->device);
 	struct ziw_mr *mr;
@@ -303,6 +369,8 @@ static struct ziw_mr *mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
 	mr->max_blocks = max_blocks;
 	mr->ibmr.pd = pd;
 	rwlock_init(&mr->lock);
+	if (ziw_mr_is_window(mr))
+		lockdep_set_class(&mr->lock, &window_lock_key);
 	if (max_blocks) {
 		mr->blocks = kvcalloc(max_blocks, sizeof(*mr->blocks), GFP_KERNEL);
 		if (!mr->blocks) {
@@ -319,7 +387,7 @@ static struct ziw_mr *mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
 	if (err)
 		goto err_blocks;
 
-	mr->stag = index << STAG_KEY_BITS | (get_random_u32() & 0xff);
+	mr->stag = index << ZIW_STAG_KEY_BITS | (get_random_u32() & 0xff);
 	mr->ibmr.lkey = mr->stag;
 	mr->ibmr.rkey = mr->stag;
 	ziw_live_add(ZIW_LIVE_MR, 1);
@@ -356,6 +424,19 @@ static void mr_free_rcu(struct rcu_head *rcu)
 }
 
 /**
+ * ziw_mr_retire - free an entry of the STag table
+ * @mr: entry, not valid any more; nothing looks at its memory
+ *
+ * Context: process.
+ */
+void ziw_mr_retire(struct ziw_mr *mr)
+{
+	xa_erase(&mr->dev->mrs, ziw_stag_index(mr->stag));
+	atomic_dec(&mr->dev->nr_mr);
+	call_rcu(&mr->rcu, mr_free_rcu);
+}
+
+/**
  * ziw_dereg_mr - verb: end a region
  * @ibmr: region
  * @udata: not used
@@ -363,22 +444,26 @@ static void mr_free_rcu(struct rcu_head *rcu)
  * When this returns nothing of the device touches the memory any more.
  *
  * Context: process.
- * Return: 0.
+ * Return: 0, or -EBUSY while memory windows are bound to it.
  */
 int ziw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct ziw_mr *mr = to_ziw_mr(ibmr);
+	bool busy;
 
 	write_lock_bh(&mr->lock);
-	mr->valid = false;
+	/* Binding counts under this lock. */
+	busy = atomic_read(&mr->windows);
+	if (!busy)
+		mr->valid = false;
 	write_unlock_bh(&mr->lock);
-	xa_erase(&mr->dev->mrs, stag_index(mr->stag));
+	if (busy)
+		return -EBUSY;
 	if (mr->umem) {
 		atomic64_sub(pinned_bytes(mr->umem), &mr->dev->pinned_bytes);
 		ib_umem_release(mr->umem);
 	}
-	atomic_dec(&mr->dev->nr_mr);
-	call_rcu(&mr->rcu, mr_free_rcu);
+	ziw_mr_retire(mr);
 	return 0;
 }
 
@@ -392,7 +477,7 @@ int ziw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
  */
 struct ib_mr *ziw_get_dma_mr(struct ib_pd *pd, int access)
 {
-	struct ziw_mr *mr = mr_alloc(pd, ZIW_MR_DMA, 0);
+	struct ziw_mr *mr = ziw_mr_alloc(pd, ZIW_MR_DMA, 0);
 
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
@@ -401,18 +486,90 @@ struct ib_mr *ziw_get_dma_mr(struct ib_pd *pd, int access)
 	return &mr->ibmr;
 }
 
-/* The registration's kernel addresses, block by block. */
-static int mr_fill_blocks(struct ziw_mr *mr, struct ib_umem *umem,
-			  unsigned long block_size)
+/**
+ * struct user_memory - pinned memory of a process, as a region has it
+ * @umem: the pages
+ * @blocks: their kernel addresses
+ * @nr_blocks: in @blocks
+ * @block_shift: log2 of the block size
+ * @offset: where in the first block the memory begins
+ */
+struct user_memory {
+	struct ib_umem	*umem;
+	u64		*blocks;
+	u32		nr_blocks;
+	u8		block_shift;
+	u64		offset;
+};
+
+static int fill_blocks(struct user_memory *mem, unsigned long block_size)
 {
+	u32 num = ib_umem_num_dma_blocks(mem->umem, block_size);
 	struct ib_block_iter iter;
 
-	rdma_umem_for_each_dma_block(umem, &iter, block_size) {
-		if (mr->nr_blocks == mr->max_blocks)
+	mem->blocks = kvcalloc(num, sizeof(*mem->blocks), GFP_KERNEL);
+	if (!mem->blocks)
+		return -ENOMEM;
+	rdma_umem_for_each_dma_block(mem->umem, &iter, block_size) {
+		if (mem->nr_blocks == num)
 			return -EFAULT;
-		mr->blocks[mr->nr_blocks++] = rdma_block_iter_dma_address(&iter);
+		mem->blocks[mem->nr_blocks++] = rdma_block_iter_dma_address(&iter);
 	}
-	return mr->nr_blocks == mr->max_blocks ? 0 : -EFAULT;
+	return mem->nr_blocks == num ? 0 : -EFAULT;
+}
+
+static void unpin(struct user_memory *mem)
+{
+	kvfree(mem->blocks);
+	ib_umem_release(mem->umem);
+}
+
+static int pin(struct user_memory *mem, struct ib_device *ibdev, u64 start, u64 length,
+	       int access)
+{
+	unsigned long block_size;
+	int err = -EINVAL;
+
+	memset(mem, 0, sizeof(*mem));
+	mem->umem = ziw_umem_get(ibdev, start, length, access);
+	if (IS_ERR(mem->umem))
+		return PTR_ERR(mem->umem);
+
+	/* Blocks as large as the memory is contiguous. */
+	block_size = ib_umem_find_best_pgsz(mem->umem, GENMASK_ULL(30, PAGE_SHIFT), start);
+	if (block_size)
+		err = fill_blocks(mem, block_size);
+	if (err) {
+		unpin(mem);
+		return err;
+	}
+	mem->block_shift = ilog2(block_size);
+	mem->offset = start & (block_size - 1);
+	return 0;
+}
+
+/* Give @mem to the region; what it had comes back in its place. mr->lock held. */
+static void swap_memory(struct ziw_mr *mr, struct user_memory *mem)
+{
+	struct user_memory old = {
+		.umem	= mr->umem,
+		.blocks	= mr->blocks,
+	};
+
+	mr->umem = mem->umem;
+	mr->blocks = mem->blocks;
+	mr->nr_blocks = mem->nr_blocks;
+	mr->max_blocks = mem->nr_blocks;
+	mr->block_shift = mem->block_shift;
+	mr->offset = mem->offset;
+	*mem = old;
+}
+
+static int check_registration(u64 length, u64 virt_addr, int access)
+{
+	if (access & ~KNOWN_ACCESS)
+		return -EOPNOTSUPP;
+	return virt_addr + length < virt_addr ? -EINVAL : 0;
 }
 
 /**
@@ -432,8 +589,7 @@ struct ib_mr *ziw_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 			      u64 virt_addr, int access, ZIW_DMAH_ARG
 			      struct ib_udata *udata)
 {
-	unsigned long block_size;
-	struct ib_umem *umem;
+	struct user_memory mem;
 	struct ziw_mr *mr;
 	int err;
 
@@ -441,45 +597,94 @@ struct ib_mr *ziw_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 	if (dmah)
 		return ERR_PTR(-EOPNOTSUPP);
 #endif
-	if (access & ~KNOWN_ACCESS)
-		return ERR_PTR(-EOPNOTSUPP);
-	if (virt_addr + length < virt_addr)
-		return ERR_PTR(-EINVAL);
-
-	umem = ziw_umem_get(pd->device, start, length, access);
-	if (IS_ERR(umem))
-		return ERR_CAST(umem);
-
-	/* Blocks as large as the memory is contiguous. */
-	block_size = ib_umem_find_best_pgsz(umem, GENMASK_ULL(30, PAGE_SHIFT),
-					    start);
-	if (!block_size) {
-		err = -EINVAL;
-		goto err_umem;
-	}
-	mr = mr_alloc(pd, ZIW_MR_USER, ib_umem_num_dma_blocks(umem, block_size));
+	err = check_registration(length, virt_addr, access);
+	if (err)
+		return ERR_PTR(err);
+	err = pin(&mem, pd->device, start, length, access);
+	if (err)
+		return ERR_PTR(err);
+	mr = ziw_mr_alloc(pd, ZIW_MR_USER, 0);
 	if (IS_ERR(mr)) {
-		err = PTR_ERR(mr);
-		goto err_umem;
+		unpin(&mem);
+		return ERR_CAST(mr);
 	}
-	mr->block_shift = ilog2(block_size);
-	mr->offset = start & (block_size - 1);
+	atomic64_add(pinned_bytes(mem.umem), &mr->dev->pinned_bytes);
+	swap_memory(mr, &mem);
 	mr->iova = access & IB_ZERO_BASED ? 0 : virt_addr;
 	mr->length = length;
 	mr->access = access;
-	err = mr_fill_blocks(mr, umem, block_size);
-	if (err) {
-		ziw_dereg_mr(&mr->ibmr, NULL);
-		goto err_umem;
-	}
-	mr->umem = umem;
-	atomic64_add(pinned_bytes(umem), &mr->dev->pinned_bytes);
 	mr_publish(mr);
 	return &mr->ibmr;
+}
 
-err_umem:
-	ib_umem_release(umem);
-	return ERR_PTR(err);
+/* Whether the pages have to be pinned anew for rights that they lack so far. */
+static bool needs_writable(const struct ziw_mr *mr, int access)
+{
+	return ib_access_writable(access) && !mr->umem->writable;
+}
+
+/**
+ * ziw_rereg_user_mr - verb: change a region
+ * @ibmr: region
+ * @flags: IB_MR_REREG_*: what to change
+ * @start: as in ziw_reg_user_mr(), with IB_MR_REREG_TRANS
+ * @length: likewise
+ * @virt_addr: likewise
+ * @access: with IB_MR_REREG_ACCESS
+ * @pd: with IB_MR_REREG_PD
+ * @udata: not used
+ *
+ * The STag stays. An access of the peer sees the region as it was or as it
+ * becomes; on error it is as it was.
+ *
+ * Context: process.
+ * Return: NULL, or an ERR_PTR: -EBUSY while memory windows are bound to it, else
+ * as ziw_reg_user_mr().
+ */
+struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length,
+				u64 virt_addr, int access, struct ib_pd *pd,
+				struct ib_udata *udata)
+{
+	struct ziw_mr *mr = to_ziw_mr(ibmr);
+	struct user_memory mem = {};
+	s64 bytes;
+	int err;
+
+	if (mr->type != ZIW_MR_USER || flags & ~IB_MR_REREG_SUPPORTED)
+		return ERR_PTR(-EOPNOTSUPP);
+	/* The RDMA core lets one caller at a time change or end a region. */
+	if (!(flags & IB_MR_REREG_ACCESS))
+		access = mr->access;
+	if (!(flags & IB_MR_REREG_TRANS)) {
+		start = mr->umem->address;
+		length = mr->length;
+		virt_addr = mr->iova;
+	}
+	err = check_registration(length, virt_addr, access);
+	if (!err && (flags & IB_MR_REREG_TRANS || needs_writable(mr, access)))
+		err = pin(&mem, ibmr->device, start, length, access);
+	if (err)
+		return ERR_PTR(err);
+	bytes = mem.umem ? pinned_bytes(mem.umem) - pinned_bytes(mr->umem) : 0;
+
+	write_lock_bh(&mr->lock);
+	if (atomic_read(&mr->windows)) {
+		err = -EBUSY;
+	} else {
+		if (mem.umem)
+			swap_memory(mr, &mem);
+		mr->iova = access & IB_ZERO_BASED ? 0 : virt_addr;
+		mr->length = length;
+		mr->access = access;
+		if (flags & IB_MR_REREG_PD)
+			mr->ibmr.pd = pd;
+	}
+	write_unlock_bh(&mr->lock);
+	if (!err)
+		atomic64_add(bytes, &mr->dev->pinned_bytes);
+	if (mem.umem)
+		unpin(&mem);
+	return err ? ERR_PTR(err) : NULL;
 }
 
 /**
@@ -500,7 +705,7 @@ struct ib_mr *ziw_alloc_mr(struct ib_pd *pd, enum ib_mr_type type,
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!max_num_sg || max_num_sg > ZIW_MAX_FRMR_PAGES)
 		return ERR_PTR(-EINVAL);
-	mr = mr_alloc(pd, ZIW_MR_FAST, max_num_sg);
+	mr = ziw_mr_alloc(pd, ZIW_MR_FAST, max_num_sg);
 	return IS_ERR(mr) ? ERR_CAST(mr) : &mr->ibmr;
 }
 

@@ -367,6 +367,7 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	struct ziw_dev *dev = to_ziw_dev(ibqp->device);
 	struct ziw_create_qp_resp resp = {};
 	struct ziw_qp *qp = to_ziw_qp(ibqp);
+	static atomic64_t serial;
 	static u32 next_qpn;
 	u32 qpn;
 	int err;
@@ -389,6 +390,7 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	INIT_WORK(&qp->event_work, qp_event_work);
 	INIT_WORK(&qp->flush_work, qp_flush_work);
 	qp->state = ZIW_QP_RESET;
+	qp->serial = atomic64_inc_return(&serial);
 	qp->sig_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->srq = init->srq ? to_ziw_srq(init->srq) : NULL;
 

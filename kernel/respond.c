@@ -90,9 +90,8 @@ static enum ziw_tx_result tx_build_read_response(struct ziw_conn *conn)
 	if (ziw_fpdu_begin(&fpdu, &tx->batch, conn->crc, &hdr, n))
 		return ZIW_TX_NOMEM;
 	if (n) {
-		mr = ziw_mr_get(conn->qp->ibqp.pd, req->source_stag, false,
-				IB_ACCESS_REMOTE_READ,
-				req->source_to + tx->resp_sent, n, &mr_err);
+		mr = ziw_mr_get_remote(conn->qp, req->source_stag, IB_ACCESS_REMOTE_READ,
+				       req->source_to + tx->resp_sent, n, &mr_err);
 		if (mr) {
 			err = ziw_tx_add_region(&fpdu, mr,
 						req->source_to + tx->resp_sent,
@@ -137,7 +136,7 @@ static enum ziw_tx_result tx_build_atomic_response(struct ziw_conn *conn)
 	enum ziw_tx_result ret;
 
 	if (!entry->done) {
-		mr_err = ziw_mr_atomic(conn->qp->ibqp.pd, &entry->atomic, &entry->value);
+		mr_err = ziw_mr_atomic(conn->qp, &entry->atomic, &entry->value);
 		if (mr_err != ZIW_MR_OK) {
 			tx_fail_response(conn, mr_err);
 			return ZIW_TX_BUILT;

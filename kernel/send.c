@@ -195,14 +195,26 @@ static void tx_wqe_sent(struct ziw_conn *conn)
 static int tx_local_op(struct ziw_conn *conn, const struct ziw_sq_wqe *hdr)
 {
 	struct ziw_qp *qp = conn->qp;
+	const struct ziw_bind bind = {
+		.window	= hdr->ex,
+		.key	= hdr->rkey,
+		.region	= hdr->swap,
+		.addr	= hdr->remote_addr,
+		.length	= hdr->compare_add,
+		.access	= hdr->compare_add_mask,
+	};
 
-	if (hdr->opcode == ZIW_OP_REG_MR)
+	switch (hdr->opcode) {
+	case ZIW_OP_REG_MR:
 		return ziw_mr_fast_register((struct ib_mr *)(uintptr_t)hdr->remote_addr,
 					    hdr->rkey, hdr->ex);
-	return ziw_mr_invalidate(qp->ibqp.pd, conn->dev, hdr->ex, false);
+	case ZIW_OP_BIND_MW:
+		return ziw_window_bind(qp, &bind);
+	default:
+		return ziw_mr_invalidate_by(qp, hdr->ex, false);
+	}
 }
 
-/* What the batch counted goes to the device's counters. */
 static void tx_count(struct ziw_conn *conn)
 {
 	struct ziw_batch *batch = &conn->tx.batch;

@@ -96,8 +96,9 @@ enum ziw_crc_policy {
 	ZIW_CRC_REQUIRED,		/* we always ask */
 };
 
-struct ziw_stats;
 struct ziw_ends;
+struct ziw_qp;
+struct ziw_stats;
 
 /**
  * struct ziw_dev - an RDMA device
@@ -192,6 +193,8 @@ enum ziw_mr_type {
 	ZIW_MR_USER,
 	ZIW_MR_DMA,
 	ZIW_MR_FAST,
+	ZIW_MR_WINDOW1,		/* memory windows, mw.c */
+	ZIW_MR_WINDOW2,
 };
 
 /**
@@ -213,6 +216,10 @@ enum ziw_mr_type {
  * @max_blocks: allocated in @blocks
  * @block_shift: log2 of the block size
  * @umem: pinned user pages
+ * @windows: bound to the region; it is not changed while there is one
+ * @region: window: that it is bound to; guarded by @lock, like what follows
+ * @base: window: first address of it in the region
+ * @owner: window of type 2: serial number of the QP that it is bound to
  * @rcu: lookups by STag hold only RCU until they have @lock
  *
  * A region is freed an RCU grace period after it has left dev->mrs.
@@ -233,12 +240,29 @@ struct ziw_mr {
 	u32			max_blocks;
 	u8			block_shift;
 	struct ib_umem		*umem;
+	atomic_t		windows;
+	struct ziw_mr		*region;
+	u64			base;
+	u64			owner;
 	struct rcu_head		rcu;
 };
 
 static inline struct ziw_mr *to_ziw_mr(struct ib_mr *ibmr)
 {
 	return container_of(ibmr, struct ziw_mr, ibmr);
+}
+
+static inline bool ziw_mr_is_window(const struct ziw_mr *mr)
+{
+	return mr->type == ZIW_MR_WINDOW1 || mr->type == ZIW_MR_WINDOW2;
+}
+
+/* An STag is 24 bits of index and 8 bits of key. */
+#define ZIW_STAG_KEY_BITS	8
+
+static inline u32 ziw_stag_index(u32 stag)
+{
+	return stag >> ZIW_STAG_KEY_BITS;
 }
 
 /* Why an access is refused. */
@@ -254,25 +278,74 @@ enum ziw_mr_error {
 
 struct ziw_mr *ziw_mr_get(struct ib_pd *pd, u32 stag, bool kernel, int access,
 			  u64 addr, u32 len, enum ziw_mr_error *err);
+struct ziw_mr *ziw_mr_get_remote(struct ziw_qp *qp, u32 stag, int access, u64 addr,
+				 u32 len, enum ziw_mr_error *err);
 void ziw_mr_put(struct ziw_mr *mr);
 void *ziw_mr_range(const struct ziw_mr *mr, u64 addr, u32 *len);
-enum ziw_mr_error ziw_mr_check(struct ib_pd *pd, u32 stag, int access, u64 addr,
+enum ziw_mr_error ziw_mr_check(struct ziw_qp *qp, u32 stag, int access, u64 addr,
 			       u32 len);
-enum ziw_mr_error ziw_mr_atomic(struct ib_pd *pd, const struct ziw_atomic_req *req,
+enum ziw_mr_error ziw_mr_atomic(struct ziw_qp *qp, const struct ziw_atomic_req *req,
 				u64 *value);
-int ziw_mr_invalidate(struct ib_pd *pd, struct ziw_dev *dev, u32 stag,
-		      bool remote);
+int ziw_mr_invalidate(struct ib_pd *pd, u32 stag, bool remote);
+int ziw_mr_invalidate_by(struct ziw_qp *qp, u32 stag, bool remote);
 int ziw_mr_fast_register(struct ib_mr *ibmr, u32 key, int access);
+
+struct ziw_mr *ziw_mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
+			    u32 max_blocks);
+void ziw_mr_retire(struct ziw_mr *mr);
 
 struct ib_mr *ziw_get_dma_mr(struct ib_pd *pd, int access);
 struct ib_mr *ziw_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 			      u64 virt_addr, int access, ZIW_DMAH_ARG
 			      struct ib_udata *udata);
+struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length,
+				u64 virt_addr, int access, struct ib_pd *pd,
+				struct ib_udata *udata);
 struct ib_mr *ziw_alloc_mr(struct ib_pd *pd, enum ib_mr_type type,
 			   u32 max_num_sg);
 int ziw_map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int nents,
 		  unsigned int *offset);
 int ziw_dereg_mr(struct ib_mr *mr, struct ib_udata *udata);
+
+/* --- memory windows: mw.c --- */
+
+/**
+ * struct ziw_mw - a memory window
+ * @ibmw: the RDMA core's part
+ * @window: its entry in the STag table, freed after RCU
+ */
+struct ziw_mw {
+	struct ib_mw		ibmw;
+	struct ziw_mr		*window;
+};
+
+static inline struct ziw_mw *to_ziw_mw(struct ib_mw *ibmw)
+{
+	return container_of(ibmw, struct ziw_mw, ibmw);
+}
+
+/**
+ * struct ziw_bind - what a bind asks for
+ * @window: STag of the window
+ * @key: its STag from then on
+ * @region: STag of the region
+ * @addr: first address in it
+ * @length: bytes; 0: unbind
+ * @access: enum ib_access_flags
+ */
+struct ziw_bind {
+	u32			window;
+	u32			key;
+	u32			region;
+	u64			addr;
+	u64			length;
+	u32			access;
+};
+
+void ziw_window_unbind(struct ziw_mr *window);
+int ziw_window_bind(struct ziw_qp *qp, const struct ziw_bind *bind);
+int ziw_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
+int ziw_dealloc_mw(struct ib_mw *ibmw);
 
 /* --- completion queues: cq.c --- */
 
@@ -443,6 +516,7 @@ struct ziw_sq {
  * @flush_work: completes what was posted in the error state
  * @attr: what modify_qp was told and query_qp returns; guarded by @lock
  * @sig_all: every send WR is signalled
+ * @serial: never used by another QP; memory windows are bound to it
  * @sq: send queue
  * @rq: receive queue, unless @srq
  * @srq: shared receive queue, or NULL
@@ -464,6 +538,7 @@ struct ziw_qp {
 	struct work_struct	flush_work;
 	struct ib_qp_attr	attr;
 	bool			sig_all;
+	u64			serial;
 
 	struct ziw_sq		sq ____cacheline_aligned_in_smp;
 	struct ziw_rq		rq;

@@ -20,6 +20,7 @@
 #define ZIW_USES_STAG	0x8
 #define ZIW_USES_IMM	0x10
 #define ZIW_USES_ATOMIC	0x20
+#define ZIW_USES_WINDOW	0x40
 #define ZIW_OFFERED	0x80
 
 struct ziw_send_op {
@@ -60,6 +61,10 @@ static const struct ziw_send_op ziw_send_ops[] = {
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {
 		ZIW_OP_FETCH_ADD,
 		ZIW_OFFERED | ZIW_USES_SGE | ZIW_USES_ATOMIC,
+	},
+	[IBV_WR_BIND_MW] = {
+		ZIW_OP_BIND_MW,
+		ZIW_OFFERED | ZIW_USES_WINDOW,
 	},
 	[IBV_WR_LOCAL_INV] = {
 		ZIW_OP_LOCAL_INV,
@@ -135,6 +140,17 @@ static int ziw_fill_sges(struct ziw_sq_wqe *wqe, int max,
 	return 0;
 }
 
+static void ziw_fill_bind(struct ziw_sq_wqe *wqe, const struct ibv_mw *mw,
+			  uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	wqe->ex = mw->rkey;
+	wqe->rkey = rkey;
+	wqe->remote_addr = info->addr;
+	wqe->compare_add = info->length;
+	wqe->swap = info->mr ? info->mr->lkey : 0;
+	wqe->compare_add_mask = info->mw_access_flags;
+}
+
 /*
  * The slot is nobody's until prod moves past it, so a WR refused halfway
  * leaves no trace. The fields this leaves alone are read for no operation
@@ -193,6 +209,12 @@ static int ziw_fill_send(struct ziw_qp *qp, struct ziw_sq_wqe *wqe,
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
+	} else if (op->uses & ZIW_USES_WINDOW) {
+		/* Type 1 has a verb of its own, which chooses the key. */
+		if (wr->bind_mw.mw->type != IBV_MW_TYPE_2)
+			return EINVAL;
+		ziw_fill_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey,
+			      &wr->bind_mw.bind_info);
 	} else {
 		wqe->rkey = 0;
 		wqe->remote_addr = 0;
@@ -247,6 +269,49 @@ int ziw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 			return err;
 		}
 	}
+	return ret;
+}
+
+/*
+ * The verb for windows of type 1: a work request that the caller does not see.
+ * The key changes with each bind, so that who had the old one has no access.
+ */
+int ziw_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ziw_qp *qp = to_ziw_qp(ibqp);
+	struct ziw_ring *ring = &qp->sq.ring;
+	uint32_t rkey = ibv_inc_rkey(mw->rkey);
+	struct ibv_send_wr *none;
+	struct ziw_sq_wqe *wqe;
+	int ret = 0;
+
+	if (mw->type != IBV_MW_TYPE_1 || ibqp->state == IBV_QPS_RESET)
+		return EINVAL;
+	if (bind->send_flags & ~(IBV_SEND_SIGNALED | IBV_SEND_FENCE))
+		return EOPNOTSUPP;
+
+	ziw_lock(&qp->sq.lock);
+	if (ziw_ring_full(ring, ring->prod)) {
+		ret = ENOMEM;
+	} else {
+		wqe = ziw_ring_slot(ring, ring->prod);
+		wqe->wr_id = bind->wr_id;
+		wqe->opcode = ZIW_OP_BIND_MW;
+		wqe->num_sge = 0;
+		wqe->inline_len = 0;
+		wqe->flags = 0;
+		if (qp->sig_all || (bind->send_flags & IBV_SEND_SIGNALED))
+			wqe->flags |= ZIW_WQE_SIGNALED;
+		if (bind->send_flags & IBV_SEND_FENCE)
+			wqe->flags |= ZIW_WQE_FENCE;
+		ziw_fill_bind(wqe, mw, rkey, &bind->bind_info);
+		ziw_ring_publish(ring, ring->prod + 1);
+		mw->rkey = rkey;
+	}
+	ziw_unlock(&qp->sq.lock);
+
+	if (!ret && ziw_ring_need_doorbell(ring))
+		ret = ibv_cmd_post_send(ibqp, NULL, &none);
 	return ret;
 }
 

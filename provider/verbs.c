@@ -146,6 +146,51 @@ static int ziw_dereg_mr(struct verbs_mr *vmr)
 	return 0;
 }
 
+/* The keys stay: the kernel changes what they name. */
+static int ziw_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *ibpd,
+			void *addr, size_t length, int access)
+{
+	struct ib_uverbs_rereg_mr_resp resp;
+	struct ibv_rereg_mr cmd;
+
+	return ibv_cmd_rereg_mr(vmr, flags, addr, length, (uintptr_t)addr,
+				access, ibpd, &cmd, sizeof(cmd),
+				&resp, sizeof(resp));
+}
+
+static struct ibv_mw *ziw_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
+{
+	struct ib_uverbs_alloc_mw_resp resp;
+	struct ibv_alloc_mw cmd;
+	struct ibv_mw *mw;
+	int ret;
+
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return NULL;
+
+	ret = ibv_cmd_alloc_mw(ibpd, type, mw, &cmd, sizeof(cmd),
+			       &resp, sizeof(resp));
+	if (ret) {
+		free(mw);
+		errno = ret;
+		return NULL;
+	}
+	return mw;
+}
+
+static int ziw_dealloc_mw(struct ibv_mw *mw)
+{
+	int ret;
+
+	ret = ibv_cmd_dealloc_mw(mw);
+	if (ret)
+		return ret;
+
+	free(mw);
+	return 0;
+}
+
 static struct ziw_cq *ziw_make_cq(struct ibv_context *ibctx,
 				  const struct ibv_cq_init_attr_ex *attr,
 				  bool shared)
@@ -519,14 +564,17 @@ static void ziw_free_context(struct ibv_context *ibctx)
 }
 
 const struct verbs_context_ops ziw_context_ops = {
+	.alloc_mw = ziw_alloc_mw,
 	.alloc_pd = ziw_alloc_pd,
 	.async_event = ziw_async_event,
+	.bind_mw = ziw_bind_mw,
 	.create_cq = ziw_create_cq,
 	.create_cq_ex = ziw_create_cq_ex,
 	.create_qp = ziw_create_qp,
 	.create_qp_ex = ziw_create_qp_ex,
 	.create_srq = ziw_create_srq,
 	.dealloc_pd = ziw_dealloc_pd,
+	.dealloc_mw = ziw_dealloc_mw,
 	.dereg_mr = ziw_dereg_mr,
 	.destroy_cq = ziw_destroy_cq,
 	.destroy_qp = ziw_destroy_qp,
@@ -545,4 +593,5 @@ const struct verbs_context_ops ziw_context_ops = {
 	.query_srq = ziw_query_srq,
 	.reg_mr = ziw_reg_mr,
 	.req_notify_cq = ziw_req_notify_cq,
+	.rereg_mr = ziw_rereg_mr,
 };

@@ -130,13 +130,15 @@ enum ziw_opcode {
  * @num_sge: number of struct ziw_sge behind this header; 0 if inline
  * @flags: ZIW_WQE_*
  * @inline_len: bytes of payload behind this header; 0 unless inline
- * @rkey: STag of the remote region (Write, Read, atomics)
+ * @rkey: STag of the remote region (Write, Read, atomics); BIND_MW: the window's
+ *        STag from then on
  * @ex: STag to invalidate (SEND_INV: the peer's; LOCAL_INV: ours), or
- *      immediate data as the verbs give it, in network byte order
- * @remote_addr: TO in the remote region
- * @compare_add: atomics: what to compare with, or to add
- * @swap: CMP_SWAP: what to store
- * @compare_add_mask: with ZIW_WQE_MASKED: bits to compare, or the most significant
+ *      immediate data as the verbs give it, in network byte order; BIND_MW: the
+ *      window's STag so far
+ * @remote_addr: TO in the remote region; BIND_MW: first address
+ * @compare_add: atomics: what to compare with, or to add; BIND_MW: bytes
+ * @swap: CMP_SWAP: what to store; BIND_MW: STag of the region
+ * @compare_add_mask: BIND_MW: enum ibv_access_flags; else with ZIW_WQE_MASKED: bits to compare, or the most significant
  *                    bit of each field that is added by itself
  * @swap_mask: with ZIW_WQE_MASKED: bits to store
  */

@@ -104,7 +104,8 @@ static inline bool ziw_wqe_is_write(u8 opcode)
 /* Carried out by the engine itself, with nothing to send. */
 static inline bool ziw_wqe_is_local(u8 opcode)
 {
-	return opcode == ZIW_OP_LOCAL_INV || opcode == ZIW_OP_REG_MR;
+	return opcode == ZIW_OP_LOCAL_INV || opcode == ZIW_OP_BIND_MW ||
+	       opcode == ZIW_OP_REG_MR;
 }
 
 /* What a CQE says of it, even if it was never valid. */

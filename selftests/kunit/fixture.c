@@ -247,9 +247,36 @@ int fixture_invalidate(struct ziw_mr *mr, bool remote)
 	int ret;
 
 	local_bh_disable();
-	ret = ziw_mr_invalidate(mr->ibmr.pd, mr->dev, mr->stag, remote);
+	ret = ziw_mr_invalidate(mr->ibmr.pd, mr->stag, remote);
 	local_bh_enable();
 	return ret;
+}
+
+/* The driver's calls that want bottom halves off, from a test that has them on; by a QP of @pd. */
+enum ziw_mr_error fixture_check(struct ib_pd *pd, u32 stag, int access, u64 addr, u32 len)
+{
+	struct ziw_qp *qp = kzalloc(sizeof(*qp), GFP_KERNEL | __GFP_NOFAIL);
+	enum ziw_mr_error err;
+
+	qp->ibqp.pd = pd;
+	local_bh_disable();
+	err = ziw_mr_check(qp, stag, access, addr, len);
+	local_bh_enable();
+	kfree(qp);
+	return err;
+}
+
+enum ziw_mr_error fixture_atomic(struct ib_pd *pd, const struct ziw_atomic_req *req, u64 *value)
+{
+	struct ziw_qp *qp = kzalloc(sizeof(*qp), GFP_KERNEL | __GFP_NOFAIL);
+	enum ziw_mr_error err;
+
+	qp->ibqp.pd = pd;
+	local_bh_disable();
+	err = ziw_mr_atomic(qp, req, value);
+	local_bh_enable();
+	kfree(qp);
+	return err;
 }
 
 kunit_test_suites(&ziw_ring_suite, &ziw_stag_suite, &ziw_access_suite, &ziw_pages_suite,

@@ -74,17 +74,8 @@ struct page *fixture_pages(struct kunit *test, unsigned int order);
 int fixture_register(struct ziw_mr *mr, u32 key, int access);
 int fixture_invalidate(struct ziw_mr *mr, bool remote);
 
-/* The driver's calls that want bottom halves off, from a test that has them on. */
-static inline enum ziw_mr_error fixture_check(struct ib_pd *pd, u32 stag, int access,
-					      u64 addr, u32 len)
-{
-	enum ziw_mr_error err;
-
-	local_bh_disable();
-	err = ziw_mr_check(pd, stag, access, addr, len);
-	local_bh_enable();
-	return err;
-}
+enum ziw_mr_error fixture_check(struct ib_pd *pd, u32 stag, int access, u64 addr, u32 len);
+enum ziw_mr_error fixture_atomic(struct ib_pd *pd, const struct ziw_atomic_req *req, u64 *value);
 
 /* Whatever a work item of ziw was to report has been reported. */
 static inline void fixture_settle(void)

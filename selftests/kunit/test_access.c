@@ -227,12 +227,8 @@ static enum ziw_mr_error atomic(struct ziw_mr *mr, struct ib_pd *pd, u64 at, u8 
 		.compare	= compare,
 		.compare_mask	= U64_MAX,
 	};
-	enum ziw_mr_error err;
 
-	local_bh_disable();
-	err = ziw_mr_atomic(pd, &req, before);
-	local_bh_enable();
-	return err;
+	return fixture_atomic(pd, &req, before);
 }
 
 static struct ziw_mr *mr_of(struct kunit *test, struct ib_pd *pd, struct page *page, u64 iova,
