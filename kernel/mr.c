@@ -2,7 +2,8 @@
 /*
  * Memory: registration, the STag table, the access check and the address walk.
  *
- * The index of an STag is chosen at random, so that a peer cannot guess the STags of other regions (RFC 5042, 6.3.1).
+ * The index of an STag is chosen at random, so that a peer cannot guess the
+ * STags of other regions (RFC 5042, 6.3.1).
  */
 #include <linux/random.h>
 #include <linux/rculist.h>

@@ -138,8 +138,9 @@ enum ziw_opcode {
  * @remote_addr: TO in the remote region; BIND_MW: first address
  * @compare_add: atomics: what to compare with, or to add; BIND_MW: bytes
  * @swap: CMP_SWAP: what to store; BIND_MW: STag of the region
- * @compare_add_mask: BIND_MW: enum ibv_access_flags; else with ZIW_WQE_MASKED: bits to compare, or the most significant
- *                    bit of each field that is added by itself
+ * @compare_add_mask: with ZIW_WQE_MASKED: bits to compare, or the most significant
+ *                    bit of each field that is added by itself; BIND_MW: enum
+ *                    ibv_access_flags
  * @swap_mask: with ZIW_WQE_MASKED: bits to store
  */
 struct ziw_sq_wqe {

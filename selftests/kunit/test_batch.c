@@ -254,7 +254,7 @@ static u32 most_bytes(u32 ulpdu, bool markers)
 static void check_emss(struct kunit *test, struct bench *bench, struct ziw_conn *conn, u32 emss)
 {
 	bool markers = conn->tx.batch.markers;
-	u32 most = markers ? 65008 : 65535, i;
+	u32 most = MPA_MAX_MULPDU, i;
 
 	tcp_sk(conn->sk)->mss_cache = emss;
 	bench->batch.markers = markers;

@@ -335,7 +335,8 @@ static void fast_invalidate_wrong(struct kunit *test)
 		local_bh_disable();
 		err = ziw_mr_invalidate(rows[i / 2].pd, rows[i / 2].stag, i & 1);
 		local_bh_enable();
-		KUNIT_EXPECT_EQ_MSG(test, err, i < 2 ? -EPERM : -EINVAL, "row %d, remote %d", i / 2, i & 1);
+		KUNIT_EXPECT_EQ_MSG(test, err, i < 2 ? -EPERM : -EINVAL, "row %d, remote %d",
+				    i / 2, i & 1);
 		KUNIT_EXPECT_EQ(test, fixture_check(pd, mr->stag, 0, 0, 1), ZIW_MR_OK);
 	}
 	KUNIT_EXPECT_EQ(test, fixture_invalidate(mr, true), 0);
