@@ -21,7 +21,7 @@ man_dir = $(DESTDIR)/usr/share/man
 # $(call refuse,WORDS): end in one line that says what is missing and how to mend it.
 refuse = { echo "ziw: $(1)" >&2; exit 1; }
 
-.PHONY: modules provider tools install uninstall demo check fuzz lint shell clean help \
+.PHONY: modules provider tools install uninstall demo check fuzz canaries lint shell clean help \
 	need-headers need-root need-dkms
 
 modules: need-headers ## build ziw.ko for the running kernel, or for KVER=release or KDIR=headers
@@ -54,6 +54,9 @@ check: need-root ## run all tests, in virtual machines; installs what it needs
 
 fuzz: need-root ## fuzz the wire formats and work requests, T=30 seconds each; installs what it needs
 	selftests/fuzz/run $(T)
+
+canaries: need-root ## plant faults in copies of the source, and see the tests catch them
+	selftests/canaries/run
 
 lint: need-root ## checkpatch, sparse, clang-format, shellcheck; installs what it needs
 	selftests/lint
