@@ -8,11 +8,16 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What was read from memory before it is not read again after it. */
+/*
+ * What was read from memory before it is not read again after it. A test may
+ * have one of its own.
+ */
+#ifndef barrier
 static inline void barrier(void)
 {
 	__asm__ __volatile__("" : : : "memory");
 }
+#endif
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Fuzzes the way of work requests out of rings: what a slot says is hostile, and so is what it says
- * when it is looked at again. The slot has exactly the bytes that the limits give it, so that ASan
- * sees a read beyond; verdicts and results are held against what uapi/ziw-abi.h says.
+ * Fuzzes the way of work requests out of rings: what a slot says is hostile, and what was copied
+ * from it says something else afterwards (unit/busy_slot.h). The slot has exactly the bytes that
+ * the limits give it, so that ASan sees a read beyond; verdicts and results are held against what
+ * uapi/ziw-abi.h says.
  *
  * Input: max_sge, max_inline (two bytes, the lower first), a kernel consumer's ring or not, then
  * the slot, then what is changed in it (by XOR) before it is taken for the sink of a response.
@@ -12,6 +13,8 @@
 
 #include <algorithm>
 #include <memory>
+
+#include "unit/busy_slot.h"
 
 namespace {
 
@@ -142,7 +145,11 @@ void check_load(const Bytes &slot, const ziw_wqe_limits &limits)
 	const Verdict verdict = judge(slot, limits);
 	ziw_sq_wqe expected = at<ziw_sq_wqe>(slot, 0);
 
-	REQUIRE(ziw_wqe_load(slot.data(), &limits, wqe.get()) == verdict.error);
+	{
+		const BusySlot busy(slot, sizeof(ziw_sq_wqe));
+
+		REQUIRE(ziw_wqe_load(busy.data(), &limits, wqe.get()) == verdict.error);
+	}
 	/* "on error the header is as it was found" */
 	if (verdict.error == ZIW_WQE_OK) {
 		REQUIRE(wqe->total == verdict.total);
@@ -171,7 +178,11 @@ void check_sink(const Bytes &slot, const ziw_wqe_limits &limits)
 {
 	const auto sink = blank<ziw_rqe>();
 
-	ziw_wqe_sink(slot.data(), &limits, sink.get());
+	{
+		const BusySlot busy(slot, sizeof(ziw_sq_wqe));
+
+		ziw_wqe_sink(busy.data(), &limits, sink.get());
+	}
 	REQUIRE(sink->wr_id == at<u64>(slot, 0));
 	REQUIRE(sink->num_sge == std::min<u32>(at<u8>(slot, 9), limits.max_sge));
 	REQUIRE(sink->length == check_sges(sink->sge, sink->num_sge, slot, sizeof(ziw_sq_wqe)));
@@ -181,8 +192,13 @@ void check_receive(const Bytes &slot, u32 max_sge)
 {
 	const auto rqe = blank<ziw_rqe>();
 	const u32 num = at<u32>(slot, 8);
-	const bool ok = ziw_rqe_load(slot.data(), max_sge, rqe.get());
+	bool ok;
 
+	{
+		const BusySlot busy(slot, sizeof(ziw_rq_wqe));
+
+		ok = ziw_rqe_load(busy.data(), max_sge, rqe.get());
+	}
 	REQUIRE(ok == (num <= max_sge));
 	REQUIRE(rqe->wr_id == at<u64>(slot, 0));
 	REQUIRE(rqe->num_sge == (ok ? num : 0));

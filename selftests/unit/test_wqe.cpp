@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <climits>
 #include <memory>
 #include <numeric>
 #include <string>
-#include <thread>
 
+#include "busy_slot.h"
 #include "proto.h"
 
 namespace {
@@ -56,15 +55,20 @@ bool same(const ziw_sge &a, const ziw_sge &b)
 	return a.addr == b.addr && a.length == b.length && a.lkey == b.lkey;
 }
 
-/* On the heap, where ASan sees what goes beyond it; what is not written shows. */
+/*
+ * From a slot whose owner writes to it meanwhile. On the heap, where ASan sees what goes beyond it;
+ * what is not written shows.
+ */
 struct Loaded {
 	std::unique_ptr<ziw_wqe> wqe = std::make_unique<ziw_wqe>();
 	ziw_wqe_error error;
 
 	Loaded(const Bytes &slot, const ziw_wqe_limits &limits)
 	{
+		const BusySlot busy(slot, sizeof(ziw_sq_wqe));
+
 		std::memset(static_cast<void *>(wqe.get()), 0xa5, sizeof(*wqe));
-		error = ziw_wqe_load(slot.data(), &limits, wqe.get());
+		error = ziw_wqe_load(busy.data(), &limits, wqe.get());
 	}
 
 	Bytes header() const
@@ -407,9 +411,24 @@ TEST(WqeProperty, AsTheAbiSays)
 
 struct LoadedRqe {
 	std::unique_ptr<ziw_rqe> rqe = std::make_unique<ziw_rqe>();
-	bool ok = false;
+	bool ok = true;
 
-	LoadedRqe() { std::memset(rqe.get(), 0xa5, sizeof(*rqe)); }
+	LoadedRqe(const Bytes &slot, u32 max_sge)
+	{
+		const BusySlot busy(slot, sizeof(ziw_rq_wqe));
+
+		std::memset(rqe.get(), 0xa5, sizeof(*rqe));
+		ok = ziw_rqe_load(busy.data(), max_sge, rqe.get());
+	}
+
+	/* As the sink of a request of the send queue */
+	LoadedRqe(const Bytes &slot, const ziw_wqe_limits &limits)
+	{
+		const BusySlot busy(slot, sizeof(ziw_sq_wqe));
+
+		std::memset(rqe.get(), 0xa5, sizeof(*rqe));
+		ziw_wqe_sink(busy.data(), &limits, rqe.get());
+	}
 };
 
 Bytes rq_slot(u32 max_sge, u64 wr_id, u32 num_sge, std::span<const ziw_sge> sges)
@@ -434,9 +453,8 @@ TEST(Rqe, EveryNumberOfSges)
 			numbers.push_back(num);
 		for (u32 num : numbers) {
 			const Bytes slot = rq_slot(max_sge, 0x123456789abcdef0, num, sges);
-			LoadedRqe loaded;
+			const LoadedRqe loaded(slot, max_sge);
 
-			loaded.ok = ziw_rqe_load(slot.data(), max_sge, loaded.rqe.get());
 			ASSERT_EQ(loaded.ok, num <= max_sge) << num << " of " << max_sge;
 			/* A CQE needs it even so. */
 			ASSERT_EQ(loaded.rqe->wr_id, 0x123456789abcdef0);
@@ -462,16 +480,15 @@ TEST(Rqe, LengthIsTheSum)
 
 	for (int i = 0; i < 20000; i++) {
 		std::vector<u32> lengths(random.upto(ZIW_MAX_SGE));
-		LoadedRqe loaded;
-
 		for (u32 &length : lengths)
 			length = static_cast<u32>(random.number(32));
 
 		const Bytes slot = rq_slot(static_cast<u32>(lengths.size()), random.number(64),
 					   static_cast<u32>(lengths.size()), sges_of(lengths));
 
-		ASSERT_TRUE(ziw_rqe_load(slot.data(), static_cast<u32>(lengths.size()),
-					 loaded.rqe.get()));
+		const LoadedRqe loaded(slot, static_cast<u32>(lengths.size()));
+
+		ASSERT_TRUE(loaded.ok);
 		ASSERT_EQ(loaded.rqe->length,
 			  std::accumulate(lengths.begin(), lengths.end(), u64{0}));
 	}
@@ -497,9 +514,8 @@ TEST(WqeSink, WhateverTheSlotSaysNow)
 							    .flags = flags,
 							    .inline_len = ~u32{0}},
 							   sges);
-				LoadedRqe sink;
+				const LoadedRqe sink(slot, limits);
 
-				ziw_wqe_sink(slot.data(), &limits, sink.rqe.get());
 				ASSERT_EQ(sink.rqe->wr_id, 0x0fedcba987654321);
 				ASSERT_EQ(sink.rqe->num_sge, expected);
 				ASSERT_EQ(sink.rqe->length, u64{expected} * 0xffffffff);
@@ -518,104 +534,12 @@ TEST(WqeSink, OfAnUnchangedRequestIsWhatWasLoaded)
 	for (u8 opcode : {ZIW_OP_READ, ZIW_OP_READ_INV, ZIW_OP_FETCH_ADD, ZIW_OP_CMP_SWAP}) {
 		const Bytes slot =
 			sq_slot(kernel, {.wr_id = 7, .opcode = opcode, .num_sge = 3}, sges);
-		LoadedRqe sink;
+		const LoadedRqe sink(slot, kernel);
 
-		ziw_wqe_sink(slot.data(), &kernel, sink.rqe.get());
 		EXPECT_EQ(sink.rqe->wr_id, 7u);
 		EXPECT_EQ(sink.rqe->num_sge, 3u);
 		EXPECT_EQ(sink.rqe->length, 6u);
 		EXPECT_TRUE(std::equal(sges.begin(), sges.end(), sink.rqe->sge, same));
-	}
-}
-
-/* --- while its owner writes to it --- */
-
-/*
- * A slot whose numbers jump between good and bad ones all the time. Whichever are found, the check
- * and the use see the same.
- */
-class BusySlot {
-public:
-	BusySlot(Bytes &slot, std::size_t number, std::size_t length)
-		: writer_([this, &slot, number, length] {
-			  std::atomic_ref<u8> num(slot[number]);
-			  std::atomic_ref<u8> len(slot[length]);
-
-			  while (!stop_.load(std::memory_order_relaxed)) {
-				  num.store(255, std::memory_order_relaxed);
-				  len.store(255, std::memory_order_relaxed);
-				  num.store(2, std::memory_order_relaxed);
-				  len.store(0, std::memory_order_relaxed);
-			  }
-		  })
-	{
-	}
-	~BusySlot()
-	{
-		stop_ = true;
-		writer_.join();
-	}
-
-private:
-	std::atomic<bool> stop_ = false;
-	std::thread writer_;
-};
-
-constexpr std::size_t first_length = offsetof(ziw_sge, length);
-
-TEST(BusyRing, SendQueue)
-{
-	Bytes slot = sq_slot(user, {.opcode = ZIW_OP_SEND, .num_sge = 2},
-			     sges_of(std::vector<u32>{8, 8, 8, 8}));
-	const BusySlot busy(slot, offsetof(ziw_sq_wqe, num_sge), sizeof(ziw_sq_wqe) + first_length);
-
-	for (int i = 0; i < 500000; i++) {
-		const Loaded loaded(slot, user);
-		u64 total = 0;
-
-		if (loaded.error) {
-			ASSERT_EQ(loaded.error, ZIW_WQE_BAD_OP);
-			continue;
-		}
-		ASSERT_EQ(loaded.wqe->hdr.num_sge, 2u);
-		for (unsigned n = 0; n < loaded.wqe->hdr.num_sge; n++)
-			total += loaded.wqe->sge[n].length;
-		ASSERT_EQ(loaded.wqe->total, total);
-	}
-}
-
-TEST(BusyRing, SinkOfARead)
-{
-	Bytes slot = sq_slot(user, {.opcode = ZIW_OP_READ, .num_sge = 2},
-			     sges_of(std::vector<u32>{8, 8, 8, 8}));
-	const BusySlot busy(slot, offsetof(ziw_sq_wqe, num_sge), sizeof(ziw_sq_wqe) + first_length);
-
-	for (int i = 0; i < 500000; i++) {
-		LoadedRqe sink;
-		u64 length = 0;
-
-		ziw_wqe_sink(slot.data(), &user, sink.rqe.get());
-		ASSERT_TRUE(sink.rqe->num_sge == 2 || sink.rqe->num_sge == user.max_sge);
-		for (u32 n = 0; n < sink.rqe->num_sge; n++)
-			length += sink.rqe->sge[n].length;
-		ASSERT_EQ(sink.rqe->length, length);
-	}
-}
-
-TEST(BusyRing, ReceiveQueue)
-{
-	Bytes slot = rq_slot(4, 1, 2, sges_of(std::vector<u32>{8, 8, 8, 8}));
-	const BusySlot busy(slot, offsetof(ziw_rq_wqe, num_sge), sizeof(ziw_rq_wqe) + first_length);
-
-	for (int i = 0; i < 500000; i++) {
-		LoadedRqe loaded;
-		u64 length = 0;
-
-		loaded.ok = ziw_rqe_load(slot.data(), 4, loaded.rqe.get());
-		ASSERT_EQ(loaded.rqe->num_sge, loaded.ok ? 2u : 0u);
-		for (u32 n = 0; n < loaded.rqe->num_sge; n++)
-			length += loaded.rqe->sge[n].length;
-		ASSERT_EQ(loaded.rqe->length, length);
 	}
 }
 
