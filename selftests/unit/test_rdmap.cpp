@@ -319,6 +319,28 @@ TEST(Terminate, EachCodeHasAName)
 	}
 }
 
+/* The codes with a name are numbered without a gap, for counters. */
+TEST(Terminate, EachNamedCodeHasANumber)
+{
+	std::map<unsigned, u16> numbers;
+
+	for (unsigned code = 0; code <= 0xffff; code++) {
+		const unsigned index = ziw_terminate_index(static_cast<u16>(code));
+		const bool named = code && std::ranges::any_of(codes, [&](const Code &c) {
+					   return c.value == code;
+				   });
+
+		ASSERT_EQ(index < ZIW_TERM_NAMED, named) << std::hex << code;
+		if (!named) {
+			ASSERT_EQ(index, unsigned{ZIW_TERM_NAMED}) << std::hex << code;
+			continue;
+		}
+		ASSERT_TRUE(numbers.emplace(index, code).second) << std::hex << code;
+		ASSERT_EQ(ziw_terminate_code(index), code);
+	}
+	EXPECT_EQ(numbers.size(), std::size_t{ZIW_TERM_NAMED});
+}
+
 TEST(TerminateProperty, WhatIsEncodedIsDecoded)
 {
 	Random random;
