@@ -367,7 +367,14 @@ void wqe_seeds()
 	wqe("cmp-swap", {.opcode = ZIW_OP_CMP_SWAP, .num_sge = 2}, {4, 4});
 	wqe("cmp-swap-short", {.opcode = ZIW_OP_CMP_SWAP, .num_sge = 1}, {7});
 	wqe("local-invalidate", {.opcode = ZIW_OP_LOCAL_INV, .num_sge = 255}, {});
-	wqe("bind-mw", {.opcode = ZIW_OP_BIND_MW}, {});
+	wqe("bind-mw",
+	    {.opcode = ZIW_OP_BIND_MW,
+	     .rkey = 0x301,
+	     .ex = 0x300,
+	     .compare_add = 4096,
+	     .swap = 0x100},
+	    {});
+	wqe("no-operation", {.opcode = ZIW_OP_REG_MR + 1}, {});
 	wqe("register-mr", {.opcode = ZIW_OP_REG_MR}, {}, by_kernel);
 	wqe("register-mr-user", {.opcode = ZIW_OP_REG_MR}, {});
 }

@@ -96,6 +96,7 @@ Verdict judge(const Bytes &slot, const ziw_wqe_limits &limits)
 			return verdict;
 		[[fallthrough]];
 	case ZIW_OP_LOCAL_INV:
+	case ZIW_OP_BIND_MW:
 		verdict.error = ZIW_WQE_OK;
 		return verdict;
 	case ZIW_OP_SEND:

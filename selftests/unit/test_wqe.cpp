@@ -122,6 +122,7 @@ const Operation operations[] = {
 	{"FetchAdd", 7, in_user_rings},
 	{"CmpSwap", 8, in_user_rings},
 	{"LocalInvalidate", 9, in_user_rings | no_payload},
+	{"BindWindow", 10, in_user_rings | no_payload},
 	{"RegisterMr", 11, no_payload},
 };
 
@@ -556,7 +557,7 @@ TEST(Wqe, KindsOfOperations)
 		EXPECT_EQ(ziw_wqe_is_read(op), opcode == 5 || opcode == 6) << opcode;
 		EXPECT_EQ(ziw_wqe_is_atomic(op), opcode == 7 || opcode == 8) << opcode;
 		EXPECT_EQ(ziw_wqe_is_request(op), opcode >= 5 && opcode <= 8) << opcode;
-		EXPECT_EQ(ziw_wqe_is_local(op), opcode == 9 || opcode == 11) << opcode;
+		EXPECT_EQ(ziw_wqe_is_local(op), opcode >= 9 && opcode <= 11) << opcode;
 		/* Never one of a receive's. */
 		EXPECT_EQ(ziw_wqe_cqe_opcode(op), opcode <= 11 ? opcode : 0) << opcode;
 	}
