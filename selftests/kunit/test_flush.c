@@ -146,6 +146,27 @@ static void flush_wait(struct kunit *test)
 	}
 }
 
+/* RFC 5041, 6.2.1 */
+static void flush_closing(struct kunit *test)
+{
+	struct fixture_cq *scq, *rcq;
+	struct ziw_qp *qp = to_ziw_qp(full_qp(test, &scq, &rcq)->ibqp);
+	u32 before, ready[SENDS + 1], all;
+
+	spin_lock_bh(&qp->lock);
+	all = ziw_sq_ready(qp);
+	for (before = 0; before <= SENDS; before++) {
+		qp->state = ZIW_QP_CLOSING;
+		qp->sq.stop = qp->sq.next + before;
+		ready[before] = ziw_sq_ready(qp);
+		qp->state = ZIW_QP_INIT;
+	}
+	spin_unlock_bh(&qp->lock);
+	KUNIT_EXPECT_EQ(test, all, SENDS);
+	for (before = 0; before <= SENDS; before++)
+		KUNIT_EXPECT_EQ(test, ready[before], before);
+}
+
 /* The transmit engine's marks, on requests that it has taken up. */
 static void mark(struct ziw_qp *qp, u32 index, u8 flags, u8 status)
 {
@@ -274,6 +295,7 @@ static struct kunit_case cases[] = {
 	PROPERTY(flush_later, "what is posted in ERR is flushed too"),
 	PROPERTY(flush_reset, "after RESET the queues are as new"),
 	PROPERTY(flush_wait, "nothing is flushed in any state but ERR"),
+	PROPERTY(flush_closing, "in a graceful close only what was posted before it is sent"),
 	PROPERTY(flush_retire,
 		 "requests complete in order, whichever is done first, and free their slots"),
 	PROPERTY(flush_taken_up,

@@ -119,6 +119,8 @@ static void stag_rcu(struct kunit *test)
 	ibmr = pd->device->ops.alloc_mr(pd, IB_MR_TYPE_MEM_REG, 1);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, ibmr);
 	mr = to_ziw_mr(ibmr);
+	ibmr->page_size = PAGE_SIZE;
+	KUNIT_EXPECT_EQ(test, fixture_register(mr, mr->stag, ALL_ACCESS), 0);
 	rcu_barrier();
 	before = atomic64_read(&ziw_live[ZIW_LIVE_MR]);
 
