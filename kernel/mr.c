@@ -304,6 +304,7 @@ int ziw_mr_invalidate_by(struct ziw_qp *qp, u32 stag, bool remote)
 {
 	return mr_invalidate(qp->ibqp.pd, qp, stag, remote);
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_mr_invalidate_by);
 
 /**
  * ziw_mr_fast_register - make a region's STag valid, IB_WR_REG_MR

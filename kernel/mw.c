@@ -155,3 +155,4 @@ int ziw_window_bind(struct ziw_qp *qp, const struct ziw_bind *bind)
 	rcu_read_unlock();
 	return err;
 }
+EXPORT_SYMBOL_IF_KUNIT(ziw_window_bind);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The objects that tests are made with, and the module around the tests. */
+#include <linux/mman.h>
 #include <linux/module.h>
 #include "fixture.h"
 
@@ -106,18 +107,20 @@ static void count_qp_event(struct ib_event *event, void *context)
 /**
  * fixture_qp - a QP of a kernel consumer
  * @test: test
- * @init: what it is to be; with no CQs it gets one with room for everything,
- *        and the PD is that of the SRQ, or one of its own
+ * @pd: protection domain; NULL: that of the SRQ, or one of its own
+ * @init: what it is to be; with no CQs it gets one with room for everything
  *
  * Return: the QP, in RESET.
  */
-struct fixture_qp *fixture_qp(struct kunit *test, const struct ib_qp_init_attr *init)
+struct fixture_qp *fixture_qp(struct kunit *test, struct ib_pd *pd,
+			      const struct ib_qp_init_attr *init)
 {
 	struct fixture_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
 	struct ib_qp_init_attr attr = *init;
-	struct ib_pd *pd = init->srq ? init->srq->pd : fixture_pd(test);
 
 	KUNIT_ASSERT_NOT_NULL(test, qp);
+	if (!pd)
+		pd = init->srq ? init->srq->pd : fixture_pd(test);
 	attr.qp_type = IB_QPT_RC;
 	attr.event_handler = count_qp_event;
 	attr.qp_context = qp;
@@ -143,7 +146,7 @@ struct fixture_qp *fixture_plain_qp(struct kunit *test, u32 max_send_wr, u32 max
 		},
 	};
 
-	return fixture_qp(test, &init);
+	return fixture_qp(test, NULL, &init);
 }
 
 static void count_srq_event(struct ib_event *event, void *context)
@@ -230,6 +233,31 @@ struct page *fixture_pages(struct kunit *test, unsigned int order)
 	return block->page;
 }
 
+static void mmdrop_action(void *mm)
+{
+	mmdrop(mm);
+}
+
+/**
+ * fixture_map - memory of a process, which the test's thread becomes
+ * @test: test
+ * @size: bytes
+ * @flags: MAP_PRIVATE or MAP_SHARED
+ *
+ * Return: its address in the process.
+ */
+unsigned long fixture_map(struct kunit *test, size_t size, unsigned long flags)
+{
+	unsigned long at = kunit_vm_mmap(test, NULL, 0, size, PROT_READ | PROT_WRITE,
+					 MAP_ANONYMOUS | flags, 0);
+
+	KUNIT_ASSERT_NE(test, at, 0);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(at));
+	/* KUnit's thread ends with the mm in use, so what kthread_use_mm() took is left behind. */
+	defer(test, mmdrop_action, current->mm);
+	return at;
+}
+
 /* IB_WR_REG_MR, as the transmit engine carries it out. */
 int fixture_register(struct ziw_mr *mr, u32 key, int access)
 {
@@ -280,5 +308,5 @@ enum ziw_mr_error fixture_atomic(struct ib_pd *pd, const struct ziw_atomic_req *
 }
 
 kunit_test_suites(&ziw_ring_suite, &ziw_stag_suite, &ziw_access_suite, &ziw_pages_suite,
-		  &ziw_fast_suite, &ziw_cq_suite, &ziw_state_suite, &ziw_flush_suite,
-		  &ziw_batch_suite, &ziw_post_suite, &ziw_recv_suite);
+		  &ziw_fast_suite, &ziw_window_suite, &ziw_cq_suite, &ziw_state_suite,
+		  &ziw_flush_suite, &ziw_batch_suite, &ziw_post_suite, &ziw_recv_suite);

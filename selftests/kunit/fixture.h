@@ -23,6 +23,7 @@ extern struct kunit_suite ziw_stag_suite;
 extern struct kunit_suite ziw_access_suite;
 extern struct kunit_suite ziw_pages_suite;
 extern struct kunit_suite ziw_fast_suite;
+extern struct kunit_suite ziw_window_suite;
 extern struct kunit_suite ziw_cq_suite;
 extern struct kunit_suite ziw_state_suite;
 extern struct kunit_suite ziw_flush_suite;
@@ -65,12 +66,14 @@ struct fixture_srq {
 struct ib_device *fixture_device(struct kunit *test);
 struct ib_pd *fixture_pd(struct kunit *test);
 struct fixture_cq *fixture_cq(struct kunit *test, unsigned int entries);
-struct fixture_qp *fixture_qp(struct kunit *test, const struct ib_qp_init_attr *init);
+struct fixture_qp *fixture_qp(struct kunit *test, struct ib_pd *pd,
+			      const struct ib_qp_init_attr *init);
 struct fixture_qp *fixture_plain_qp(struct kunit *test, u32 max_send_wr, u32 max_recv_wr);
 struct fixture_srq *fixture_srq(struct kunit *test, u32 max_wr, u32 max_sge, u32 limit);
 struct ziw_mr *fixture_fast_mr(struct kunit *test, struct ib_pd *pd, u32 max_pages);
 struct ziw_mr *fixture_mr(struct kunit *test, struct ib_pd *pd, u64 iova, u64 length, int access);
 struct page *fixture_pages(struct kunit *test, unsigned int order);
+unsigned long fixture_map(struct kunit *test, size_t size, unsigned long flags);
 int fixture_register(struct ziw_mr *mr, u32 key, int access);
 int fixture_invalidate(struct ziw_mr *mr, bool remote);
 

@@ -41,7 +41,7 @@ static struct fixture_qp *full_qp(struct kunit *test, struct fixture_cq **scq,
 	*rcq = fixture_cq(test, 2 * RECVS);
 	init.send_cq = (*scq)->ibcq;
 	init.recv_cq = (*rcq)->ibcq;
-	qp = fixture_qp(test, &init);
+	qp = fixture_qp(test, NULL, &init);
 	KUNIT_ASSERT_EQ(test, modify(qp->ibqp, IB_QPS_INIT), 0);
 	for (i = 0; i < SENDS; i++)
 		KUNIT_ASSERT_EQ(test, post_send(qp->ibqp, i), 0);
@@ -255,7 +255,7 @@ static void flush_overflow(struct kunit *test)
 	int i;
 
 	init.send_cq = scq->ibcq;
-	fixture = fixture_qp(test, &init);
+	fixture = fixture_qp(test, NULL, &init);
 	qp = to_ziw_qp(fixture->ibqp);
 	KUNIT_ASSERT_EQ(test, modify(fixture->ibqp, IB_QPS_INIT), 0);
 	for (i = 0; i < 2; i++) {
@@ -274,7 +274,7 @@ static void flush_srq(struct kunit *test)
 	struct fixture_srq *srq = fixture_srq(test, RECVS, 1, 0);
 	struct ib_recv_wr wr = { .wr_id = 1 };
 	struct ib_qp_init_attr init = { .srq = srq->ibsrq };
-	struct fixture_qp *qp = fixture_qp(test, &init);
+	struct fixture_qp *qp = fixture_qp(test, NULL, &init);
 	struct ziw_rqe *rqe = kunit_kzalloc(test, sizeof(*rqe), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, rqe);

@@ -229,23 +229,6 @@ static void check_user_mr(struct kunit *test, struct ib_pd *pd, unsigned long ba
 	KUNIT_EXPECT_EQ(test, ib_dereg_mr(ibmr), 0);
 }
 
-static void mmdrop_action(void *mm)
-{
-	mmdrop(mm);
-}
-
-static unsigned long map(struct kunit *test, size_t size, unsigned long flags)
-{
-	unsigned long at = kunit_vm_mmap(test, NULL, 0, size, PROT_READ | PROT_WRITE,
-					 MAP_ANONYMOUS | flags, 0);
-
-	KUNIT_ASSERT_NE(test, at, 0);
-	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(at));
-	/* KUnit's thread ends with the mm in use, so what kthread_use_mm() took is left behind. */
-	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, mmdrop_action, current->mm), 0);
-	return at;
-}
-
 static void pages_user_small(struct kunit *test)
 {
 	static const struct { size_t off, len; } rows[] = {
@@ -254,7 +237,7 @@ static void pages_user_small(struct kunit *test)
 	};
 	const size_t size = 8 * PAGE_SIZE;
 	struct ib_pd *pd = fixture_pd(test);
-	unsigned long base = map(test, size, MAP_PRIVATE), i;
+	unsigned long base = fixture_map(test, size, MAP_PRIVATE), i;
 
 	/* Touched every third first, so that the pages lie in no order. */
 	for (i = 0; i < 8; i++)
@@ -276,7 +259,7 @@ static void pages_user_small(struct kunit *test)
  */
 static unsigned long map_contiguous(struct kunit *test, struct page *pages, size_t size)
 {
-	unsigned long at = ALIGN(map(test, size + SZ_2M, MAP_SHARED), SZ_2M);
+	unsigned long at = ALIGN(fixture_map(test, size + SZ_2M, MAP_SHARED), SZ_2M);
 	struct vm_area_struct *vma;
 	int err = 0;
 	size_t i;
@@ -331,7 +314,7 @@ static void pages_user_block(struct kunit *test)
 static void pages_user_refused(struct kunit *test)
 {
 	struct ib_pd *pd = fixture_pd(test);
-	unsigned long base = map(test, PAGE_SIZE, MAP_PRIVATE);
+	unsigned long base = fixture_map(test, PAGE_SIZE, MAP_PRIVATE);
 	static const struct { s64 off; u64 len, iova; int access; long err; } rows[] = {
 		{ 0, 0, 0, 0, -EINVAL },
 		{ 0, 4096, U64_MAX - 4094, 0, -EINVAL },

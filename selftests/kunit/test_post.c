@@ -18,7 +18,7 @@ static struct ziw_qp *qp_make(struct kunit *test, enum ib_sig_type sig_type)
 		.sq_sig_type = sig_type,
 	};
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT };
-	struct ib_qp *ibqp = fixture_qp(test, &init)->ibqp;
+	struct ib_qp *ibqp = fixture_qp(test, NULL, &init)->ibqp;
 
 	KUNIT_ASSERT_EQ(test, ib_modify_qp(ibqp, &attr, IB_QP_STATE), 0);
 	return to_ziw_qp(ibqp);

@@ -11,7 +11,7 @@ static struct ziw_qp *qp_make(struct kunit *test)
 		.cap = { .max_recv_wr = RECVS, .max_recv_sge = SGES },
 	};
 
-	return to_ziw_qp(fixture_qp(test, &init)->ibqp);
+	return to_ziw_qp(fixture_qp(test, NULL, &init)->ibqp);
 }
 
 /* A QP's queue and a shared one behave alike; each of these is checked on both. */
