@@ -146,8 +146,13 @@ int ziw_window_bind(struct ziw_qp *qp, const struct ziw_bind *bind)
 	rcu_read_lock();
 	window = xa_load(&dev->mrs, ziw_stag_index(bind->window));
 	region = xa_load(&dev->mrs, ziw_stag_index(bind->region));
-	/* Only a window's lock may be held when a region's is taken. */
-	if (window && ziw_mr_is_window(window) && window != region) {
+	/*
+	 * A window's lock is held when a region's is taken, so the latter must not
+	 * be another window's: two binds could name each other's.
+	 */
+	if (region && ziw_mr_is_window(region))
+		region = NULL;
+	if (window && ziw_mr_is_window(window)) {
 		write_lock(&window->lock);
 		err = bind_locked(qp, window, region, bind);
 		write_unlock(&window->lock);

@@ -212,7 +212,7 @@ static void window_what(struct kunit *test)
 	struct ziw_mr *elsewhere = region_make(test, other, bench->at, all);
 	struct ziw_mr nothing = { .stag = bench->region->stag ^ 0x80000000 };
 	struct ziw_mr stale = { .stag = bench->region->stag ^ 1 };
-	struct ziw_mr *const regions[] = { fast, elsewhere, &nothing, &stale };
+	struct ziw_mr *const regions[] = { window, bound, fast, elsewhere, &nothing, &stale };
 	struct ziw_mr *const windows[] = { bench->region, fast, &nothing };
 	struct ziw_mr *foreign = window_make(test, other, IB_MW_TYPE_1);
 
