@@ -15,6 +15,8 @@
 #include "fixture.h"
 #include "wire/peer.h"
 
+using verbs::milliseconds;
+using wire::append;
 using wire::AtomicRequest;
 using wire::AtomicResponse;
 using wire::Bytes;
@@ -27,9 +29,7 @@ using wire::Peer;
 using wire::ReadRequest;
 using wire::Segment;
 using wire::Terminate;
-using wire::append;
 using wire::text;
-using verbs::milliseconds;
 
 /* How long to wait for what should come: ZIW_PATIENCE milliseconds. */
 milliseconds patience();
@@ -89,8 +89,8 @@ protected:
 
 	/* --- what is to come out --- */
 	/*
-	 * One Terminate with one of these codes and nothing after it, then the end; the QP in error.
-	 * Nothing is in the region that was not there before, if it was never written to.
+	 * One Terminate with one of these codes and nothing after it, then the end; the QP in
+	 * error. Nothing is in the region that was not there before, if it was never written to.
 	 */
 	Terminate expect_terminate(std::vector<uint16_t> codes);
 	/* It has the header of this segment, and its length. */
@@ -101,7 +101,8 @@ protected:
 	enum class About { header, header_and_request, nothing, anything };
 	/*
 	 * After a good start this segment must be refused: a Terminate with one of the codes, about
-	 * what the table in RFC 5040, figure 10 says; no completion but in error, and nothing placed.
+	 * what the table in RFC 5040, figure 10 says; no completion but in error, and nothing
+	 * placed.
 	 */
 	Terminate refuses(const Segment &bad, const std::vector<uint16_t> &codes,
 			  About about = About::header);

@@ -607,8 +607,8 @@ TEST_F(Rfc5041_7_1, StagMustBeForWriting)
 
 TEST_F(Rfc5041_7_1, OffsetMustBeInTheBuffer)
 {
-	for (auto offset : {region->address() - 1, region->address(size), uint64_t(0),
-			    UINT64_MAX - 1000}) {
+	for (auto offset :
+	     {region->address() - 1, region->address(size), uint64_t(0), UINT64_MAX - 1000}) {
 		SCOPED_TRACE(offset);
 		peer.reset();
 		end.reset();

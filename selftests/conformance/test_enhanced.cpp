@@ -449,8 +449,7 @@ TEST_F(Rfc6581_9_1_initiator, PrivateDataOfARejectReachesTheUlp)
 	auto event = expect_setup_failure();
 	EXPECT_EQ(event.type, RDMA_CM_EVENT_REJECTED);
 	ASSERT_GE(event.private_data.size(), 9u);
-	EXPECT_EQ(Bytes(event.private_data.begin(), event.private_data.begin() + 9),
-		  pattern(9, 9));
+	EXPECT_EQ(Bytes(event.private_data.begin(), event.private_data.begin() + 9), pattern(9, 9));
 }
 
 /* --- 9.2: RTR, the device responds --- */
@@ -494,8 +493,7 @@ TEST_F(Rfc6581_9_2, RtrOfferedIsOneThatWasAskedFor)
 		auto &got = *replied.enhanced;
 		/* It supports all, or none of these would be set. */
 		EXPECT_TRUE((got.rtr_send && words.rtr_send) ||
-			    (got.rtr_write && words.rtr_write) ||
-			    (got.rtr_read && words.rtr_read));
+			    (got.rtr_write && words.rtr_write) || (got.rtr_read && words.rtr_read));
 	}
 }
 
@@ -584,7 +582,9 @@ TEST_F(Rfc6581_9_2_initiator, RtrIsOneThatWasAgreedOn)
 {
 	struct {
 		bool send, write, read;
-	} offers[] = {{true, false, false}, {false, true, false}, {false, false, true},
+	} offers[] = {{true, false, false},
+		      {false, true, false},
+		      {false, false, true},
 		      {true, true, true}};
 	for (auto &[send, write, read] : offers) {
 		SCOPED_TRACE(testing::Message() << send << write << read);

@@ -26,8 +26,8 @@ Work atomic_work(ibv_wr_opcode opcode, uint64_t id, ibv_sge sge, uint64_t addres
 
 Work with_immediate(Work work, uint32_t value)
 {
-	work.wr.opcode = work.wr.opcode == IBV_WR_SEND ? IBV_WR_SEND_WITH_IMM
-						       : IBV_WR_RDMA_WRITE_WITH_IMM;
+	work.wr.opcode =
+		work.wr.opcode == IBV_WR_SEND ? IBV_WR_SEND_WITH_IMM : IBV_WR_RDMA_WRITE_WITH_IMM;
 	work.wr.imm_data = htonl(value);
 	return work;
 }
@@ -169,8 +169,7 @@ TEST_F(Rfc7306_5_1_1, MaskStopsCarries)
 {
 	NEEDS_ATOMICS();
 	respond_and_begin();
-	uint64_t masks[] = {0x8000000080000000, 0x8000800080008000, 0x8080808080808080,
-			    all_ones,		1,
+	uint64_t masks[] = {0x8000000080000000, 0x8000800080008000, 0x8080808080808080, all_ones, 1,
 			    0x8000000000000000, 0x0000000000000080};
 	for (auto mask : masks) {
 		for (int i = 0; i < 8; i++) {
@@ -422,8 +421,7 @@ TEST_F(Rfc7306_5_2_1, RequestsAreSentInTheOrderOfTheirSubmission)
 			  0);
 	untouched = false;
 	for (uint32_t i = 0; i < 6; i++) {
-		auto segment =
-			peer->expect(i % 2 ? Opcode::read_request : Opcode::atomic_request);
+		auto segment = peer->expect(i % 2 ? Opcode::read_request : Opcode::atomic_request);
 		EXPECT_EQ(segment.msn, i + 1);
 		if (i % 2) {
 			auto read = ReadRequest::decode(segment.payload);
@@ -589,8 +587,7 @@ TEST_F(Rfc7306_5_4, AtomicSeesTheWritesBeforeIt)
 		uint64_t number = i * 1000;
 		std::memcpy(value.data(), &number, 8);
 		auto request = add(i);
-		auto all = peer->encode(
-			Segment::write(words->rkey(), words->address(), value));
+		auto all = peer->encode(Segment::write(words->rkey(), words->address(), value));
 		append(all, peer->encode(request.segment(next_request++)));
 		peer->send_bytes(all);
 		EXPECT_EQ(AtomicResponse::decode(peer->expect(Opcode::atomic_response).payload)
@@ -655,9 +652,9 @@ TEST_F(Rfc7306_6_3, ImmediateIsDeliveredAndConsumesABuffer)
 TEST_F(Rfc7306_6_3, EveryImmediateConsumesABuffer)
 {
 	/* Whatever its eight octets are: they are the ULP's. */
-	uint64_t values[] = {0,		 1,
-			     all_ones,	 0x00000001ffffffff,
-			     random(),	 0x123456787a697753,
+	uint64_t values[] = {0,          1,
+			     all_ones,   0x00000001ffffffff,
+			     random(),   0x123456787a697753,
 			     0x7a697753, 0x8000000000000000};
 	uint32_t number = 0;
 
@@ -678,8 +675,7 @@ TEST_F(Rfc7306_6_3, ImmediateIsDeliveredAfterTheWriteBeforeIt)
 	for (uint32_t i = 1; i <= 20; i++) {
 		auto data = pattern(3000, i);
 		ASSERT_EQ(end->post_recv(i), 0);
-		auto all = peer->encode(
-			Segment::write(region->rkey(), region->address(), data));
+		auto all = peer->encode(Segment::write(region->rkey(), region->address(), data));
 		append(all, peer->encode(immediate(i, uint64_t(i) << 32)));
 		peer->send_bytes(all);
 		auto wc = end->wait_recv(1, patience())[0];
@@ -696,8 +692,8 @@ TEST_F(Rfc7306_6_3, ImmediatesAndSendsAreDeliveredInOrder)
 	for (uint32_t i = 1; i <= 10; i++)
 		ASSERT_EQ(end->post_recv(i, {region->sge()}), 0);
 	for (uint32_t i = 1; i <= 10; i++)
-		append(all, peer->encode(i % 2 ? immediate(i, uint64_t(i) << 32)
-					       : Segment::send(i)));
+		append(all,
+		       peer->encode(i % 2 ? immediate(i, uint64_t(i) << 32) : Segment::send(i)));
 	peer->send_bytes(all);
 	auto completions = end->wait_recv(10, patience());
 	for (uint32_t i = 1; i <= 10; i++)
@@ -754,8 +750,7 @@ TEST_F(Rfc7306_6_3, WriteWithImmediateIsAWriteThenAnImmediate)
 		auto write = peer->expect_message(Opcode::write);
 		EXPECT_EQ(write.to, 77u);
 		EXPECT_EQ(write.payload, region_bytes(0, 3000));
-		auto segment =
-			peer->expect(i % 2 ? Opcode::immediate_se : Opcode::immediate);
+		auto segment = peer->expect(i % 2 ? Opcode::immediate_se : Opcode::immediate);
 		EXPECT_EQ(segment.qn, 0u);
 		EXPECT_EQ(segment.msn, i);
 		ASSERT_EQ(segment.payload.size(), 8u);
@@ -949,8 +944,9 @@ TEST_F(Rfc7306_1_1, PeerWithoutAtomicsIsACleanError)
 	NEEDS_ATOMICS();
 	respond_and_begin();
 	expect_alive();
-	ASSERT_EQ(end->post(atomic_work(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, region->sge(0, 8), 0, 1, 0)),
-		  0);
+	ASSERT_EQ(
+		end->post(atomic_work(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, region->sge(0, 8), 0, 1, 0)),
+		0);
 	auto request = peer->expect(Opcode::atomic_request);
 	Terminate terminate(0x0206);
 	terminate.m = terminate.d = true;

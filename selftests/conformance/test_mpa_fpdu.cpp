@@ -22,7 +22,8 @@ unsigned mulpdu(unsigned segment, bool markers)
 
 class Streams : public Conformance {
 protected:
-	/* Sends of every length up to `most`, and some large ones, are received as they were sent. */
+	/* Sends of every length up to `most`, and some large ones, are received as they were sent.
+	 */
 	void device_sends(unsigned most, unsigned step)
 	{
 		auto content = pattern(size, 4);
@@ -272,7 +273,7 @@ TEST_F(Rfc5044_4_3, MarkersFallEverywhereAndArePointersToTheirFpdu)
 			auto from_end = fpdu.position + fpdu.wire_length - marker.position;
 			seen.insert(marker.expected == 0   ? "between FPDUs"
 				    : marker.expected < 20 ? "in the DDP header"
-				    : from_end == 8	   ? "before the CRC"
+				    : from_end == 8        ? "before the CRC"
 							   : "in the payload");
 		}
 	}
@@ -415,8 +416,8 @@ TEST_F(Rfc5044_4_4, MarkersAreInTheCrc)
 			return;
 		untouched = false;
 		if (before)
-			peer->send(Segment::write(region->rkey(), region->address(),
-						  pattern(before)));
+			peer->send(
+				Segment::write(region->rkey(), region->address(), pattern(before)));
 		std::size_t at = (512 - peer->position() % 512) % 512;
 		auto bytes = peer->encode(
 			Segment::write(region->rkey(), region->address(), pattern(length)));
@@ -672,8 +673,7 @@ TEST_F(Rfc5044_6, ManyFpdusMayComeInOneSegment)
 TEST_F(Rfc5044_6, NothingIsDoneBeforeTheWholeFpduIsThere)
 {
 	respond_and_begin();
-	auto bytes =
-		peer->encode(Segment::write(region->rkey(), region->address(), pattern(1000)));
+	auto bytes = peer->encode(Segment::write(region->rkey(), region->address(), pattern(1000)));
 	peer->send_bytes(wire::View(bytes).first(bytes.size() - 1));
 	std::this_thread::sleep_for(moment);
 	EXPECT_EQ(region->touched(), "");
@@ -723,8 +723,7 @@ TEST_F(Rfc5044_8, EndWithinAnFpduIsAnError)
 {
 	respond_and_begin();
 	expect_alive();
-	auto bytes =
-		peer->encode(Segment::write(region->rkey(), region->address(), text("never")));
+	auto bytes = peer->encode(Segment::write(region->rkey(), region->address(), text("never")));
 	bytes.pop_back();
 	peer->send_bytes(bytes);
 	peer->finish();
@@ -741,8 +740,8 @@ TEST_F(Rfc5044_8, NothingIsDeliveredAfterAnInvalidFpdu)
 	post_receives(3);
 	all = peer->encode(Segment::send(1, text("bad")), faults);
 	append(all, peer->encode(Segment::send(1, text("good"))));
-	append(all, peer->encode(Segment::write(region->rkey(), region->address(2000),
-						text("good"))));
+	append(all,
+	       peer->encode(Segment::write(region->rkey(), region->address(2000), text("good"))));
 	peer->send_bytes(all);
 	expect_terminate({0x2002});
 	for (auto &wc : end->wait_recv(3, patience()))

@@ -240,8 +240,7 @@ TEST_F(Rfc5040_5_2_1, RequestsAreSentInTheOrderOfTheirSubmission)
 		EXPECT_EQ(read.source_to, 1000 * i);
 		EXPECT_EQ(read.size, i);
 		untouched = false;
-		peer->send(
-			Segment::read_response(read.sink_stag, read.sink_to, pattern(i, i)));
+		peer->send(Segment::read_response(read.sink_stag, read.sink_to, pattern(i, i)));
 	}
 	auto completions = end->wait_send(4, patience());
 	for (uint64_t i = 1; i <= 4; i++)
@@ -281,8 +280,7 @@ TEST_F(Rfc5040_5_2_1, RequestMayTargetAPartOfTheBuffer)
 	respond_and_begin();
 	ReadRequest read{1, 0, 10, region->rkey(), region->address(size - 10)};
 	peer->send(read.segment(next_request++));
-	EXPECT_EQ(peer->expect_message(Opcode::read_response).payload,
-		  region_bytes(size - 10, 10));
+	EXPECT_EQ(peer->expect_message(Opcode::read_response).payload, region_bytes(size - 10, 10));
 }
 
 TEST_F(Rfc5040_5_2_2, ResponseOfSeveralSegmentsIsPlaced)
@@ -294,9 +292,8 @@ TEST_F(Rfc5040_5_2_2, ResponseOfSeveralSegmentsIsPlaced)
 	auto read = ReadRequest::decode(peer->expect(Opcode::read_request).payload);
 	untouched = false;
 	for (std::size_t at = 0; at < data.size(); at += 1000) {
-		auto segment =
-			Segment::read_response(read.sink_stag, read.sink_to + at,
-					       wire::copy(wire::part(data, at, 1000)));
+		auto segment = Segment::read_response(read.sink_stag, read.sink_to + at,
+						      wire::copy(wire::part(data, at, 1000)));
 		segment.last = at + 1000 == data.size();
 		peer->send(segment);
 	}
@@ -352,8 +349,7 @@ TEST_F(Rfc5040_5_2_2, SeveralSinksNeedSeveralResponses)
 	ASSERT_EQ(end->post(read_work(2, {region->sge(200, 100)}, 7, 8)), 0);
 	std::vector<ReadRequest> reads;
 	for (int i = 0; i < 2; i++)
-		reads.push_back(
-			ReadRequest::decode(peer->expect(Opcode::read_request).payload));
+		reads.push_back(ReadRequest::decode(peer->expect(Opcode::read_request).payload));
 	untouched = false;
 	for (uint64_t i = 0; i < 2; i++)
 		peer->send(Segment::read_response(reads[i].sink_stag, reads[i].sink_to,
@@ -542,8 +538,7 @@ TEST_F(Rfc5040_5_5, ReadSeesTheWritesBeforeIt)
 	untouched = false;
 	for (uint32_t i = 1; i <= 30; i++) {
 		auto data = pattern(8000, i);
-		auto all = peer->encode(
-			Segment::write(region->rkey(), region->address(10), data));
+		auto all = peer->encode(Segment::write(region->rkey(), region->address(10), data));
 		ReadRequest read{1, 0, 8000, region->rkey(), region->address(10)};
 		append(all, peer->encode(read.segment(i)));
 		peer->send_bytes(all);

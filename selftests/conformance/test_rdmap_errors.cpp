@@ -208,8 +208,8 @@ TEST_F(Rfc5040_4_8, SegmentLengthIsOfTheWholeSegment)
 		end.reset();
 		respond_and_begin();
 		ASSERT_FALSE(HasFatalFailure());
-		auto bad = Segment::write(region->rkey() ^ 0xff00, region->address(),
-					  pattern(length));
+		auto bad =
+			Segment::write(region->rkey() ^ 0xff00, region->address(), pattern(length));
 		peer->send(bad);
 		expect_about(expect_terminate({0x1100}), bad);
 	}

@@ -33,8 +33,7 @@ void StreamChecker::header_lengths(const Segment &s, std::vector<std::string> &b
 
 	if (length && (s.payload.size() != *length || !s.last || s.mo))
 		broken.push_back(std::string(name(s.opcode)) + " of " +
-				 std::to_string(s.payload.size()) +
-				 " octets (5040 4.2, 7306 4.2)");
+				 std::to_string(s.payload.size()) + " octets (5040 4.2, 7306 4.2)");
 	if (s.opcode != Opcode::terminate)
 		return;
 	try {

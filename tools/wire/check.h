@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What must be true of every stream: rules of RFC 5040, 5041, 5044 and 7306 that need no knowledge of
- * the application. One object per direction.
+ * What must be true of every stream: rules of RFC 5040, 5041, 5044 and 7306 that need no knowledge
+ * of the application. One object per direction.
  */
 #pragma once
 

@@ -325,9 +325,10 @@ Terminate Peer::expect_terminate(milliseconds timeout)
 		auto segment = next(left(deadline));
 		if (!segment)
 			throw Unexpected(std::string("no Terminate") +
-					 (socket_.end() == End::open  ? ""
-					  : socket_.end() == End::fin ? ": the connection was closed"
-								      : ": the connection was reset"));
+					 (socket_.end() == End::open ? ""
+					  : socket_.end() == End::fin
+						  ? ": the connection was closed"
+						  : ": the connection was reset"));
 		if (segment->opcode != Opcode::terminate)
 			continue;
 		try {

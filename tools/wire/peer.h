@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * An iWARP endpoint on an ordinary TCP socket, driven step by step. What it sends is what it is told
- * to send, right or wrong; what it receives is checked against every rule of StreamChecker.
+ * An iWARP endpoint on an ordinary TCP socket, driven step by step. What it sends is what it is
+ * told to send, right or wrong; what it receives is checked against every rule of StreamChecker.
  */
 #pragma once
 

@@ -285,8 +285,8 @@ Bytes Terminate::encode() const
 	Bytes bytes;
 
 	put16(bytes, code);
-	put16(bytes, (m ? 0x8000u : 0u) | (d ? 0x4000u : 0u) | (r ? 0x2000u : 0u) |
-			     (reserved & 0x1fffu));
+	put16(bytes,
+	      (m ? 0x8000u : 0u) | (d ? 0x4000u : 0u) | (r ? 0x2000u : 0u) | (reserved & 0x1fffu));
 	if (m || d)
 		put16(bytes, segment_length);
 	if (d)
@@ -394,9 +394,8 @@ std::string number(const char *format, unsigned long long value)
 	return text.data();
 }
 
-std::string describe_payload(const Segment &s)
+std::string describe_payload(const Segment &s, std::size_t length)
 {
-	auto length = " len " + std::to_string(s.payload.size());
 
 	switch (s.opcode) {
 	case Opcode::read_request: {
@@ -427,8 +426,8 @@ std::string describe_payload(const Segment &s)
 		return " data " + hex(s.payload, 16);
 	case Opcode::terminate: {
 		auto t = Terminate::decode(s.payload);
-		std::string text = number(" code 0x%04llx", t.code) + " (" +
-				   terminate_name(t.code) + ")";
+		std::string text =
+			number(" code 0x%04llx", t.code) + " (" + terminate_name(t.code) + ")";
 		if (t.m || t.d)
 			text += " segment length " + std::to_string(t.segment_length);
 		if (t.d) {
@@ -440,13 +439,13 @@ std::string describe_payload(const Segment &s)
 		return text;
 	}
 	default:
-		return length;
+		return " len " + std::to_string(length);
 	}
 }
 
 } // namespace
 
-std::string describe(const Segment &s)
+std::string describe(const Segment &s, std::optional<std::size_t> length)
 {
 	std::string text = name(s.opcode);
 	auto queue = queue_of(s.opcode);
@@ -459,7 +458,7 @@ std::string describe(const Segment &s)
 	if (!s.tagged && invalidates(s.opcode))
 		text += number(" invalidate 0x%08llx", s.invalidate);
 	try {
-		text += describe_payload(s);
+		text += describe_payload(s, length.value_or(s.payload.size()));
 	} catch (const std::out_of_range &) {
 		text += " len " + std::to_string(s.payload.size()) + " !TRUNCATED";
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * DDP segments (RFC 5041, 4) and the RDMAP messages in them (RFC 5040, 4; RFC 7306). Every field can
- * be set; the makers set what the RFCs ask for.
+ * DDP segments (RFC 5041, 4) and the RDMAP messages in them (RFC 5040, 4; RFC 7306). Every field
+ * can be set; the makers set what the RFCs ask for.
  */
 #pragma once
 
@@ -142,7 +142,10 @@ struct Terminate {
 /* In words, with the layer. */
 std::string terminate_name(uint16_t code);
 
-/* One line: what the segment is, and all that is wrong with it in itself. */
-std::string describe(const Segment &segment);
+/*
+ * One line: what the segment is, and all that is wrong with it in itself. The length is that of its
+ * message where more is known of it than this segment.
+ */
+std::string describe(const Segment &segment, std::optional<std::size_t> length = {});
 
 } // namespace wire
