@@ -716,4 +716,27 @@ TEST_F(Rfc6581_8, TerminateInsteadOfAnRtrEndsTheSetup)
 	}
 }
 
+using Rfc6581_9_3 = Conformance;
+
+TEST_F(Rfc6581_9_3, LocalErrorIsToldBeforeTheEnd)
+{
+	ibv_qp_attr attr{};
+
+	connect();
+	peer->send_frame(enhanced_request(client_server()));
+	end = listener->endpoint(listener->request(patience()));
+	/* A QP that cannot be connected. */
+	attr.qp_state = IBV_QPS_ERR;
+	ASSERT_EQ(ibv_modify_qp(end->qp(), &attr, IBV_QP_STATE), 0);
+	auto parameters = ConnectParameters().get();
+	EXPECT_NE(rdma_accept(end->id(), &parameters), 0);
+	/* Without an accept there is no stream for a Terminate: a reject says as much. */
+	replied = peer->receive_frame();
+	if (!replied.rejected()) {
+		peer->start(enhanced_request(client_server()), replied);
+		EXPECT_EQ(peer->expect_terminate().code, 0x2005);
+	}
+	peer->expect_end();
+}
+
 } // namespace

@@ -1,126 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* RFC 7306: atomic operations and immediate data. */
-#include <arpa/inet.h>
-
+/* RFC 7306: atomic operations. */
+#include <atomic>
 #include <thread>
 
-#include "device.h"
+#include "extensions.h"
 
 namespace {
 
-constexpr int atomic_rights = Region::all | IBV_ACCESS_REMOTE_ATOMIC;
-constexpr uint64_t all_ones = UINT64_MAX;
-
-Work atomic_work(ibv_wr_opcode opcode, uint64_t id, ibv_sge sge, uint64_t address, uint32_t rkey,
-		 uint64_t compare_add, uint64_t swap = 0)
-{
-	auto work = read_work(id, {sge}, address, rkey);
-
-	work.wr.opcode = opcode;
-	work.wr.wr.atomic.remote_addr = address;
-	work.wr.wr.atomic.rkey = rkey;
-	work.wr.wr.atomic.compare_add = compare_add;
-	work.wr.wr.atomic.swap = swap;
-	return work;
-}
-
-Work with_immediate(Work work, uint32_t value)
-{
-	work.wr.opcode =
-		work.wr.opcode == IBV_WR_SEND ? IBV_WR_SEND_WITH_IMM : IBV_WR_RDMA_WRITE_WITH_IMM;
-	work.wr.imm_data = htonl(value);
-	return work;
-}
-
-Segment immediate(uint32_t msn, uint64_t data, Opcode opcode = Opcode::immediate)
-{
-	Bytes bytes;
-
-	wire::put64(bytes, data);
-	return Segment::untagged(opcode, msn, bytes);
-}
-
-class Extensions : public Conformance {
-protected:
-	void SetUp() override
-	{
-		Conformance::SetUp();
-		if (b.attributes().atomic_cap == IBV_ATOMIC_NONE)
-			return;
-		words.emplace(b.pd(), 4096, atomic_rights);
-	}
-
-	/* Atomics are an option (RFC 7306, 1.1): a device says whether it has them. */
-	bool lacks_atomics() const { return !words; }
-
-	uint64_t &word(std::size_t index = 0)
-	{
-		return reinterpret_cast<uint64_t *>(words->data())[index];
-	}
-
-	AtomicRequest add(uint64_t data, uint64_t mask = 0, std::size_t index = 0)
-	{
-		AtomicRequest request;
-
-		request.id = static_cast<uint32_t>(random());
-		request.stag = words->rkey();
-		request.to = words->address(8 * index);
-		request.data = data;
-		request.mask = mask;
-		request.compare_mask = all_ones;
-		return request;
-	}
-
-	AtomicRequest swap(uint64_t data, uint64_t mask, uint64_t compare, uint64_t compare_mask)
-	{
-		auto request = add(data, mask);
-
-		request.operation = AtomicRequest::cmp_swap;
-		request.compare = compare;
-		request.compare_mask = compare_mask;
-		return request;
-	}
-
-	/* Sent, and the answer to it. */
-	AtomicResponse perform(const AtomicRequest &request)
-	{
-		peer->send(request.segment(next_request++));
-		auto segment = peer->expect(Opcode::atomic_response);
-		auto response = AtomicResponse::decode(segment.payload);
-		EXPECT_EQ(response.id, request.id);
-		return response;
-	}
-
-	/* As refuses(), and the memory is as it was. */
-	Terminate refuses_atomic(const AtomicRequest &request, const std::vector<uint16_t> &codes)
-	{
-		auto before = Bytes(words->data(), words->data() + words->size());
-		auto terminate = refuses(request.segment(1), codes);
-
-		EXPECT_EQ(Bytes(words->data(), words->data() + words->size()), before);
-		EXPECT_FALSE(terminate.r) << "RFC 7306, 8.1: no RDMAP header";
-		return terminate;
-	}
-
-	/* The device's own request, as it comes. */
-	AtomicRequest requested(ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap_data = 0)
-	{
-		EXPECT_EQ(end->post(atomic_work(opcode, 1, region->sge(0, 8), 0x123456789abcdef8,
-						0xfedcba98, compare_add, swap_data)),
-			  0);
-		auto segment = peer->expect(Opcode::atomic_request);
-		EXPECT_EQ(segment.payload.size(), AtomicRequest::length);
-		msn = segment.msn;
-		return AtomicRequest::decode(segment.payload);
-	}
-
-	std::optional<Region> words;
-	uint32_t msn = 0;
-};
-
 using Rfc7306_1_1 = Extensions;
 using Rfc7306_4_1 = Extensions;
-using Rfc7306_5 = Extensions;
 using Rfc7306_5_1_1 = Extensions;
 using Rfc7306_5_1_2 = Extensions;
 using Rfc7306_5_2 = Extensions;
@@ -128,17 +16,8 @@ using Rfc7306_5_2_1 = Extensions;
 using Rfc7306_5_2_2 = Extensions;
 using Rfc7306_5_3 = Extensions;
 using Rfc7306_5_4 = Extensions;
-using Rfc7306_6_3 = Extensions;
 using Rfc7306_7 = Extensions;
-using Rfc7306_8_1 = Extensions;
 using Rfc7306_8_2 = Extensions;
-
-/* In each test that needs them. */
-#define NEEDS_ATOMICS()                                                                            \
-	do {                                                                                       \
-		if (lacks_atomics())                                                               \
-			GTEST_SKIP() << "the device says that it has no atomics";                  \
-	} while (0)
 
 /* --- 5.1.1: FetchAdd --- */
 
@@ -632,183 +511,6 @@ TEST_F(Rfc7306_5_2, AtomicsOutstandingAreNotMoreThanNegotiated)
 	EXPECT_EQ(count, std::min<std::size_t>(3, replied.enhanced->ord));
 }
 
-/* --- 6.3: immediate data --- */
-
-TEST_F(Rfc7306_6_3, ImmediateIsDeliveredAndConsumesABuffer)
-{
-	respond_and_begin();
-	ASSERT_EQ(end->post_recv(1, {region->sge(0, 100)}), 0);
-	ASSERT_EQ(end->post_recv(2, {region->sge(100, 100)}), 0);
-	untouched = false;
-	peer->send(immediate(1, 0x0102030405060708));
-	peer->send(Segment::send(2, text("next")));
-	auto completions = end->wait_recv(2, patience());
-	EXPECT_COMPLETED(completions[0], 1, IBV_WC_RECV_RDMA_WITH_IMM);
-	EXPECT_TRUE(completions[0].wc_flags & IBV_WC_WITH_IMM);
-	EXPECT_COMPLETED(completions[1], 2, IBV_WC_RECV);
-	EXPECT_EQ(region_bytes(100, 4), text("next"));
-}
-
-TEST_F(Rfc7306_6_3, EveryImmediateConsumesABuffer)
-{
-	/* Whatever its eight octets are: they are the ULP's. */
-	uint64_t values[] = {0,          1,
-			     all_ones,   0x00000001ffffffff,
-			     random(),   0x123456787a697753,
-			     0x7a697753, 0x8000000000000000};
-	uint32_t number = 0;
-
-	respond_and_begin();
-	for (auto value : values) {
-		SCOPED_TRACE(testing::Message() << std::hex << value);
-		ASSERT_EQ(end->post_recv(++number), 0);
-		peer->send(immediate(number, value));
-		auto wc = end->wait_recv(1, patience())[0];
-		EXPECT_COMPLETED(wc, number, IBV_WC_RECV_RDMA_WITH_IMM);
-	}
-}
-
-TEST_F(Rfc7306_6_3, ImmediateIsDeliveredAfterTheWriteBeforeIt)
-{
-	respond_and_begin();
-	untouched = false;
-	for (uint32_t i = 1; i <= 20; i++) {
-		auto data = pattern(3000, i);
-		ASSERT_EQ(end->post_recv(i), 0);
-		auto all = peer->encode(Segment::write(region->rkey(), region->address(), data));
-		append(all, peer->encode(immediate(i, uint64_t(i) << 32)));
-		peer->send_bytes(all);
-		auto wc = end->wait_recv(1, patience())[0];
-		EXPECT_COMPLETED(wc, i, IBV_WC_RECV_RDMA_WITH_IMM);
-		EXPECT_EQ(region_bytes(0, data.size()), data);
-	}
-}
-
-TEST_F(Rfc7306_6_3, ImmediatesAndSendsAreDeliveredInOrder)
-{
-	Bytes all;
-
-	respond_and_begin();
-	for (uint32_t i = 1; i <= 10; i++)
-		ASSERT_EQ(end->post_recv(i, {region->sge()}), 0);
-	for (uint32_t i = 1; i <= 10; i++)
-		append(all,
-		       peer->encode(i % 2 ? immediate(i, uint64_t(i) << 32) : Segment::send(i)));
-	peer->send_bytes(all);
-	auto completions = end->wait_recv(10, patience());
-	for (uint32_t i = 1; i <= 10; i++)
-		EXPECT_COMPLETED(completions[i - 1], i,
-				 i % 2 ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV);
-}
-
-TEST_F(Rfc7306_6_3, SolicitedImmediateWakesTheUlp)
-{
-	respond_and_begin();
-	post_receives(4);
-	ASSERT_EQ(ibv_req_notify_cq(end->recv_cq(), 1), 0);
-	peer->send(immediate(1, 1));
-	EXPECT_FALSE(verbs::readable(end->recv_channel()->fd, moment)) << "a plain one did";
-	peer->send(immediate(2, 2, Opcode::immediate_se));
-	ASSERT_TRUE(verbs::readable(end->recv_channel()->fd, patience()));
-	ibv_cq *cq;
-	void *context;
-	ASSERT_EQ(ibv_get_cq_event(end->recv_channel(), &cq, &context), 0);
-	ibv_ack_cq_events(cq, 1);
-	EXPECT_EQ(end->wait_recv(2, patience()).size(), 2u);
-}
-
-TEST_F(Rfc7306_6_3, ImmediateMustHaveEightOctets)
-{
-	for (auto opcode : {Opcode::immediate, Opcode::immediate_se}) {
-		for (std::size_t length : {0, 4, 7, 9, 16}) {
-			SCOPED_TRACE(length);
-			auto bad = Segment::untagged(opcode, 1, pattern(length));
-			peer.reset();
-			end.reset();
-			refuses(bad, {0x0206, 0x0207, 0x02ff, 0x1205}, About::anything);
-		}
-	}
-}
-
-TEST_F(Rfc7306_6_3, ImmediateNeedsABuffer)
-{
-	respond_and_begin();
-	auto bad = immediate(1, 1);
-	peer->send(bad);
-	expect_about(expect_terminate({0x1202}), bad);
-}
-
-TEST_F(Rfc7306_6_3, WriteWithImmediateIsAWriteThenAnImmediate)
-{
-	respond_and_begin();
-	for (uint32_t i = 1; i <= 5; i++) {
-		auto work = with_immediate(write_work(i, {region->sge(0, 3000)}, 77, 78),
-					   0x01020300 + i);
-		if (i % 2)
-			work.flags(IBV_SEND_SOLICITED);
-		ASSERT_EQ(end->post(work), 0);
-		auto write = peer->expect_message(Opcode::write);
-		EXPECT_EQ(write.to, 77u);
-		EXPECT_EQ(write.payload, region_bytes(0, 3000));
-		auto segment = peer->expect(i % 2 ? Opcode::immediate_se : Opcode::immediate);
-		EXPECT_EQ(segment.qn, 0u);
-		EXPECT_EQ(segment.msn, i);
-		ASSERT_EQ(segment.payload.size(), 8u);
-		/* Where in the eight octets the verbs' four are is the device's to say. */
-		auto octets = wire::hex(segment.payload);
-		EXPECT_NE(octets.find("0102030" + std::to_string(i)), std::string::npos) << octets;
-		EXPECT_COMPLETED(end->wait_send(1, patience())[0], i, IBV_WC_RDMA_WRITE);
-	}
-}
-
-TEST_F(Rfc7306_6_3, ZeroLengthWriteWithImmediateIsSent)
-{
-	respond_and_begin();
-	ASSERT_EQ(end->post(with_immediate(write_work(1, {}, 77, 78), 0x0a0b0c0d)), 0);
-	auto first = peer->next();
-	ASSERT_TRUE(first);
-	/* The Write of nothing may be left out. */
-	if (first->opcode == Opcode::write)
-		first = peer->expect(Opcode::immediate);
-	EXPECT_EQ(first->opcode, Opcode::immediate);
-	EXPECT_NE(wire::hex(first->payload).find("0a0b0c0d"), std::string::npos);
-}
-
-TEST_F(Rfc7306_6_3, ImmediatesAreIssuedInTheOrderOfTheirSubmission)
-{
-	respond_and_begin();
-	for (uint32_t i = 1; i <= 12; i++) {
-		auto sge = region->sge(0, 100);
-		ASSERT_EQ(end->post(i % 2 ? with_immediate(write_work(i, {sge}, i, 1), i)
-					  : send_work(i, {sge})),
-			  0);
-	}
-	for (uint32_t i = 1; i <= 12; i++) {
-		if (i % 2) {
-			EXPECT_EQ(peer->expect(Opcode::write).to, i);
-			EXPECT_EQ(peer->expect(Opcode::immediate).msn, i);
-		} else {
-			EXPECT_EQ(peer->expect(Opcode::send).msn, i);
-		}
-	}
-}
-
-TEST_F(Rfc7306_6_3, SendWithImmediateIsMadeOfWellFormedMessages)
-{
-	respond_and_begin();
-	ASSERT_EQ(end->post(with_immediate(send_work(1, {region->sge(0, 3000)}), 0x0a0b0c0d)), 0);
-	bool send = false, data = false;
-	while (!send || !data) {
-		auto segment = peer->next();
-		ASSERT_TRUE(segment) << "not all of it came";
-		if (wire::is_immediate(segment->opcode))
-			data = wire::hex(segment->payload).find("0a0b0c0d") != std::string::npos;
-		else if (segment->last)
-			send = segment->opcode == Opcode::send;
-	}
-	EXPECT_COMPLETED(end->wait_send(1, patience())[0], 1, IBV_WC_SEND);
-}
-
 /* --- 7: order between operations --- */
 
 TEST_F(Rfc7306_7, OperationsAreCompletedInOrder)
@@ -908,35 +610,6 @@ TEST_F(Rfc7306_8_2, VersionsMustBeOne)
 	}
 }
 
-TEST_F(Rfc7306_8_2, DdpFieldsAreValidated)
-{
-	auto wrong_queue = immediate(1, 1), of_the_past = immediate(0, 1);
-
-	wrong_queue.qn = 3;
-	for (auto &bad : {wrong_queue, of_the_past}) {
-		SCOPED_TRACE(wire::describe(bad));
-		peer.reset();
-		end.reset();
-		refuses(bad, {0x0206, 0x1201, 0x1203}, About::anything);
-	}
-}
-
-TEST_F(Rfc7306_8_1, LocalErrorIsSentWithoutHeaders)
-{
-	NEEDS_ATOMICS();
-	auto sge = region->sge(0, 8);
-
-	sge.lkey ^= 0xff00;
-	respond_and_begin();
-	expect_alive();
-	ASSERT_EQ(end->post(with_immediate(write_work(1, {sge}, 5, 6), 7)), 0);
-	auto terminate = peer->expect_terminate();
-	EXPECT_EQ(terminate.code >> 8, 0);
-	expect_no_headers(terminate);
-	peer->finish();
-	expect_closed();
-}
-
 /* --- 1.1: a peer without the extensions --- */
 
 TEST_F(Rfc7306_1_1, PeerWithoutAtomicsIsACleanError)
@@ -956,22 +629,6 @@ TEST_F(Rfc7306_1_1, PeerWithoutAtomicsIsACleanError)
 	auto wc = end->wait_send(1, patience())[0];
 	EXPECT_NE(wc.status, IBV_WC_SUCCESS);
 	EXPECT_NE(wc.status, IBV_WC_WR_FLUSH_ERR) << "it was this one that failed";
-	expect_closed();
-}
-
-TEST_F(Rfc7306_1_1, PeerWithoutImmediatesIsACleanError)
-{
-	respond_and_begin();
-	expect_alive();
-	ASSERT_EQ(end->post(with_immediate(write_work(1, {region->sge(0, 8)}, 5, 6), 7)), 0);
-	peer->expect(Opcode::write);
-	auto segment = peer->expect(Opcode::immediate);
-	Terminate terminate(0x0206);
-	terminate.m = terminate.d = true;
-	terminate.segment_length = static_cast<uint16_t>(segment.encode().size());
-	terminate.ddp_header = segment.header();
-	peer->send(terminate.segment());
-	EXPECT_TRUE(end->async_event(patience()));
 	expect_closed();
 }
 
