@@ -21,7 +21,7 @@ man_dir = $(DESTDIR)/usr/share/man
 # $(call refuse,WORDS): end in one line that says what is missing and how to mend it.
 refuse = { echo "ziw: $(1)" >&2; exit 1; }
 
-.PHONY: modules provider tools install uninstall demo check fuzz canaries lint shell clean help \
+.PHONY: modules provider tools install uninstall demo check conformance fuzz canaries lint shell clean help \
 	need-headers need-root need-dkms
 
 modules: need-headers ## build ziw.ko for the running kernel, or for KVER=release or KDIR=headers
@@ -48,6 +48,9 @@ uninstall: need-root ## remove what install put there
 
 demo: need-root ## two hosts in a virtual machine exchange RDMA traffic; installs what it needs
 	selftests/vm/run --kernel 6.12 -- selftests/demo
+
+conformance: need-root ## run the conformance suite against the RFCs in a virtual machine; installs what it needs
+	selftests/check conformance
 
 check: need-root ## run all tests, in virtual machines; installs what it needs
 	selftests/check

@@ -720,16 +720,16 @@ using Rfc6581_9_3 = Conformance;
 
 TEST_F(Rfc6581_9_3, LocalErrorIsToldBeforeTheEnd)
 {
-	ibv_qp_attr attr{};
-
+	/* A QP that has a connection already cannot have this one. */
+	respond_and_begin();
+	ASSERT_FALSE(HasFatalFailure());
+	auto first = std::move(*peer);
 	connect();
 	peer->send_frame(enhanced_request(client_server()));
-	end = listener->endpoint(listener->request(patience()));
-	/* A QP that cannot be connected. */
-	attr.qp_state = IBV_QPS_ERR;
-	ASSERT_EQ(ibv_modify_qp(end->qp(), &attr, IBV_QP_STATE), 0);
+	auto event = listener->request(patience());
 	auto parameters = ConnectParameters().get();
-	EXPECT_NE(rdma_accept(end->id(), &parameters), 0);
+	parameters.qp_num = end->qp()->qp_num;
+	EXPECT_NE(rdma_accept(event.request.get(), &parameters), 0);
 	/* Without an accept there is no stream for a Terminate: a reject says as much. */
 	replied = peer->receive_frame();
 	if (!replied.rejected()) {
