@@ -9,8 +9,8 @@
 inline constexpr int atomic_rights = Region::all | IBV_ACCESS_REMOTE_ATOMIC;
 inline constexpr uint64_t all_ones = UINT64_MAX;
 
-inline Work atomic_work(ibv_wr_opcode opcode, uint64_t id, ibv_sge sge, uint64_t address, uint32_t rkey,
-		 uint64_t compare_add, uint64_t swap = 0)
+inline Work atomic_work(ibv_wr_opcode opcode, uint64_t id, ibv_sge sge, uint64_t address,
+			uint32_t rkey, uint64_t compare_add, uint64_t swap = 0)
 {
 	auto work = read_work(id, {sge}, address, rkey);
 
