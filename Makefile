@@ -21,7 +21,7 @@ man_dir = $(DESTDIR)/usr/share/man
 # $(call refuse,WORDS): end in one line that says what is missing and how to mend it.
 refuse = { echo "ziw: $(1)" >&2; exit 1; }
 
-.PHONY: modules provider tools install uninstall demo check conformance fuzz canaries lint shell clean help \
+.PHONY: modules provider tools install uninstall demo check conformance fuzz coverage canaries lint shell clean help \
 	need-headers need-root need-dkms
 
 modules: need-headers ## build ziw.ko for the running kernel, or for KVER=release or KDIR=headers
@@ -60,6 +60,9 @@ fuzz: need-root ## fuzz the wire formats and work requests, T=30 seconds each; i
 
 canaries: need-root ## plant faults in copies of the source, and see the tests catch them
 	selftests/canaries/run
+
+coverage: need-root ## what of kernel/ the tests execute, on the debug kernel, line by line
+	selftests/coverage
 
 lint: need-root ## checkpatch, sparse, clang-format, shellcheck; installs what it needs
 	selftests/lint
