@@ -5,12 +5,12 @@
 #
 # How run starts a stock Debian kernel: QEMU under software emulation, so that any machine will do.
 
-# backend_prepare SERIES: sets release, kernel, initramfs and console.
+# backend_prepare SERIES: sets release, kernel, initramfs, console and cpu_mhz.
 backend_prepare()
 {
 	release=$(release_of "$1")
 	kernel=$root/boot/vmlinuz-$release
-	console=/dev/hvc0
+	console=/dev/hvc0 cpu_mhz=
 	make_initramfs "$release"
 }
 

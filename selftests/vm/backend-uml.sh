@@ -12,6 +12,7 @@ backend_prepare()
 	kernel=$(readlink "$out/debug")/linux
 	release=$(basename "$out"/debug/modules/lib/modules/*)
 	console=/dev/tty0
+	cpu_mhz=$(awk '/^cpu MHz/ { print $4; exit }' /proc/cpuinfo)
 	make_initramfs debug
 }
 
