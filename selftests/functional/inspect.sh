@@ -26,7 +26,7 @@ last_end()
 
 ping_once()
 {
-	in_host b timeout 20 rping -s -a 10.0.0.2 -p 9000 -C 3 > /dev/null &
+	become b timeout 20 rping -s -a 10.0.0.2 -p 9000 -C 3 > /dev/null &
 	listening 9000 $!
 	in_host a timeout 20 rping -c -a 10.0.0.2 -p 9000 -C 3 > /dev/null
 	wait
@@ -86,7 +86,7 @@ objects_have_details()
 {
 	local qp
 
-	in_host b timeout 30 rping -s -a 10.0.0.2 -p 9001 -C 100000 > /dev/null &
+	become b timeout 30 rping -s -a 10.0.0.2 -p 9001 -C 100000 > /dev/null &
 	listening 9001 $!
 	in_host a timeout 30 rping -c -a 10.0.0.2 -p 9001 -C 100000 > /dev/null &
 	for _ in {1..100}; do

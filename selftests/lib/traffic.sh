@@ -50,13 +50,14 @@ ends()
 	return 1
 }
 
-# listening PORT PID: some RDMA id listens on it, while process PID lives.
+# listening PORT PID: the host that process PID is on takes connections there, while the process lives. An RDMA
+# id says that it listens before its socket does.
 listening()
 {
 	local try
 
 	for try in {1..200}; do
-		! rdma resource show cm_id | grep 'state LISTEN' | grep -q ":$1 " || return 0
+		[[ -z $(nsenter --net="/proc/$2/ns/net" ss -Hltn "sport = :$1" 2> /dev/null) ]] || return 0
 		kill -0 "$2" 2> /dev/null || return 1
 		sleep 0.05
 	done
