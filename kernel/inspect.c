@@ -3,7 +3,7 @@
  * Looking into a device: counters (`rdma statistic`), objects in detail
  * (`rdma resource show -dd`), and why connections ended (sysfs, ziw/ended).
  */
-#include <linux/timekeeping.h>
+#include <linux/ktime.h>
 #include <net/tcp.h>
 #include <rdma/restrack.h>
 #include <rdma/rdma_netlink.h>
