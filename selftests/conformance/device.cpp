@@ -144,8 +144,11 @@ void Conformance::SetUp()
 void Conformance::TearDown()
 {
 	if (peer && !rules_off) {
+		std::map<std::string, unsigned> counts;
 		for (auto &rule : peer->take_broken_rules())
-			ADD_FAILURE() << "broken: " << rule;
+			counts[rule]++;
+		for (auto &[rule, count] : counts)
+			ADD_FAILURE() << "broken " << count << " times: " << rule;
 	}
 	if (region) {
 		EXPECT_EQ(region->harmed(), "");
