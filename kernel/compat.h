@@ -74,6 +74,27 @@ static inline struct ib_udata *ziw_cq_udata(struct uverbs_attr_bundle *attrs)
 #include <kunit/visibility.h>
 #endif
 
+/* Only user CQs are resized from 7.1 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 1, 0)
+#define ZIW_RESIZE_CQ .resize_cq = ziw_resize_cq,
+#define ziw_cqe_count int
+#else
+#define ZIW_RESIZE_CQ .resize_user_cq = ziw_resize_cq,
+#define ziw_cqe_count unsigned int
+#endif
+
+/* hrtimer_setup() took over the function from 6.13 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#define ziw_hrtimer_setup(timer, fn) do { \
+	struct hrtimer *_timer = (timer); \
+	hrtimer_init(_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT); \
+	_timer->function = (fn); \
+} while (0)
+#else
+#define ziw_hrtimer_setup(timer, fn) \
+	hrtimer_setup(timer, fn, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT)
+#endif
+
 /* Page splicing through sendmsg replaced sendpage in 6.5. */
 #define ZIW_HAS_SPLICE_PAGES (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0))
 

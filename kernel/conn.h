@@ -110,14 +110,16 @@ struct ziw_tx {
  * @markers: we asked the peer for markers; constant while in stream
  * @marker_seq: sequence number of the first
  * @msn: next MSN of each untagged queue
- * @mo: next MO of the Send being received
+ * @mo: next MO of the Send being received, if its segments come in order
+ * @got: bytes of it received
  * @have_rqe: @rqe is valid
  * @have_imm: @imm belongs to the Send that comes next
  * @write_last: the message before was a Write, of which all is placed
  * @write_len: bytes of the last Write
  * @imm: immediate data, as the verbs have it
  * @read_loaded: @rqe_read holds the sink of the read at orq_tail
- * @read_got: bytes of its response received
+ * @read_to: next TO of its response, if the segments come in order
+ * @read_got: bytes of it received
  * @rqe: receive WQE being filled
  * @sink: position in it
  * @rqe_read: sink of the current read response
@@ -138,13 +140,15 @@ struct ziw_rx {
 	u32			marker_seq;
 	u32			msn[DDP_QN_NUM];
 	u32			mo;
+	u64			got;
 	bool			have_rqe;
 	bool			have_imm;
 	bool			write_last;
 	u32			write_len;
 	u32			imm;
 	bool			read_loaded;
-	u32			read_got;
+	u32			read_to;
+	u64			read_got;
 	struct ziw_rqe		rqe;
 	struct ziw_sink		sink;
 	struct ziw_rqe		rqe_read;

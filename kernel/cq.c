@@ -37,6 +37,37 @@ static void cq_notify_tasklet(struct tasklet_struct *t)
 		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
 }
 
+/* Tell who waits. cq->lock held. */
+static void cq_fire(struct ziw_cq *cq)
+{
+	cq->mod_pending = 0;
+	xchg(&cq->ring.hdr->flags, 0);
+	cq_notify(cq);
+}
+
+/* An event is due: at once, or when more have come or time has passed. cq->lock held. */
+static void cq_event(struct ziw_cq *cq)
+{
+	if (!cq->mod_count || ++cq->mod_pending >= cq->mod_count)
+		cq_fire(cq);
+	else if (cq->mod_pending == 1)
+		hrtimer_start(&cq->mod_timer, ns_to_ktime(cq->mod_period * NSEC_PER_USEC),
+			      HRTIMER_MODE_REL_SOFT);
+}
+
+static enum hrtimer_restart cq_mod_timer(struct hrtimer *timer)
+{
+	struct ziw_cq *cq = container_of(timer, struct ziw_cq, mod_timer);
+	unsigned long irq;
+
+	spin_lock_irqsave(&cq->lock, irq);
+	if (cq->mod_pending && READ_ONCE(cq->ring.hdr->flags))
+		cq_fire(cq);
+	cq->mod_pending = 0;
+	spin_unlock_irqrestore(&cq->lock, irq);
+	return HRTIMER_NORESTART;
+}
+
 static void cq_overflow_work(struct work_struct *work)
 {
 	struct ziw_cq *cq = container_of(work, struct ziw_cq, overflow_work);
@@ -98,10 +129,8 @@ bool ziw_cq_push(struct ziw_cq *cq, struct ziw_cqe *cqe, struct ib_qp *qp)
 	armed = READ_ONCE(ring->hdr->flags);
 	if (armed & ZIW_CQ_ARM_NEXT ||
 	    (armed & ZIW_CQ_ARM_SOLICITED &&
-	     (cqe->flags & ZIW_CQE_SOLICITED || cqe->status != IB_WC_SUCCESS))) {
-		xchg(&ring->hdr->flags, 0);
-		cq_notify(cq);
-	}
+	     (cqe->flags & ZIW_CQE_SOLICITED || cqe->status != IB_WC_SUCCESS)))
+		cq_event(cq);
 	spin_unlock_irqrestore(&cq->lock, irq);
 	return true;
 }
@@ -227,6 +256,7 @@ int ziw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		return -ENOMEM;
 
 	spin_lock_init(&cq->lock);
+	ziw_hrtimer_setup(&cq->mod_timer, cq_mod_timer);
 	tasklet_setup(&cq->notify, cq_notify_tasklet);
 	INIT_WORK(&cq->overflow_work, cq_overflow_work);
 	err = ziw_ring_alloc(dev, &cq->ring, roundup_pow_of_two(attr->cqe),
@@ -249,6 +279,98 @@ err_count:
 	return err;
 }
 
+/* Move what was not polled to @to, which takes the ring's place. cq->lock held. */
+static bool cq_move(struct ziw_cq *cq, struct ziw_ring *to)
+{
+	struct ziw_ring *from = &cq->ring;
+	u32 cons = READ_ONCE(from->hdr->cons);
+	u32 num = from->index - cons;
+	struct ziw_ring old = *from;
+	u32 i;
+
+	/* More than there is room for, or a consumer that lies about cons. */
+	if (num > from->mask + 1 || num > to->mask + 1)
+		return false;
+	for (i = cons; i != from->index; i++)
+		memcpy(ziw_ring_slot(to, i), ziw_ring_slot(from, i),
+		       sizeof(struct ziw_cqe));
+	to->index = from->index;
+	to->hdr->cons = cons;
+	to->hdr->flags = READ_ONCE(from->hdr->flags);
+	smp_store_release(&to->hdr->prod, to->index);
+	*from = *to;
+	*to = old;
+	return true;
+}
+
+/**
+ * ziw_resize_cq - verb: change the number of entries
+ * @ibcq: completion queue
+ * @entries: at least so many, at most ZIW_MAX_CQE
+ * @udata: of the command, NULL for a kernel consumer
+ *
+ * What was not polled yet stays. A user-space consumer must not poll until it
+ * has mapped the new ring.
+ *
+ * Context: process.
+ * Return: 0; -EINVAL if that is out of range, or less than wait to be polled;
+ * -ENOMEM.
+ */
+int ziw_resize_cq(struct ib_cq *ibcq, ziw_cqe_count entries, struct ib_udata *udata)
+{
+	struct ziw_dev *dev = to_ziw_dev(ibcq->device);
+	struct ziw_create_cq_resp resp = {};
+	struct ziw_cq *cq = to_ziw_cq(ibcq);
+	struct ziw_ring ring;
+	int err;
+
+	if (entries < 1 || entries > ZIW_MAX_CQE || (udata && udata->outlen < sizeof(resp)))
+		return -EINVAL;
+	err = ziw_ring_alloc(dev, &ring, roundup_pow_of_two(entries),
+			     sizeof(struct ziw_cqe), udata, &resp.cq);
+	if (err)
+		return err;
+	/* Before the change, since nothing may fail after it. */
+	if (udata)
+		err = ib_copy_to_udata(udata, &resp, sizeof(resp));
+	if (!err) {
+		spin_lock_irq(&cq->lock);
+		if (!cq_move(cq, &ring))
+			err = -EINVAL;
+		spin_unlock_irq(&cq->lock);
+	}
+	if (!err)
+		ibcq->cqe = cq->ring.mask + 1;
+	/* The old one, or the new one that is not wanted. */
+	ziw_ring_free(&ring);
+	return err;
+}
+
+/**
+ * ziw_modify_cq - verb: have events wait for more completions
+ * @ibcq: completion queue
+ * @count: an event comes with this many completions
+ * @period: or so many microseconds after the first; with either 0 events do not
+ *          wait
+ *
+ * Context: process.
+ * Return: 0.
+ */
+int ziw_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
+{
+	struct ziw_cq *cq = to_ziw_cq(ibcq);
+
+	spin_lock_irq(&cq->lock);
+	cq->mod_count = count && period ? count : 0;
+	cq->mod_period = period;
+	/* Nobody waits for a limit that no longer holds. */
+	if (cq->mod_pending && READ_ONCE(cq->ring.hdr->flags))
+		cq_fire(cq);
+	cq->mod_pending = 0;
+	spin_unlock_irq(&cq->lock);
+	return 0;
+}
+
 /**
  * ziw_destroy_cq - verb: end a CQ that no QP uses any more
  * @ibcq: completion queue
@@ -261,6 +383,7 @@ int ziw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct ziw_cq *cq = to_ziw_cq(ibcq);
 
+	hrtimer_cancel(&cq->mod_timer);
 	tasklet_kill(&cq->notify);
 	cancel_work_sync(&cq->overflow_work);
 	ziw_ring_free(&cq->ring);

@@ -132,6 +132,19 @@ static bool place_buffer(const u8 *data, const struct ziw_mr *mr, u64 addr, u32 
 }
 
 /*
+ * Where in the SGEs a message goes on. RFC 5041, 5.3: the segments of one should
+ * come in order, but need not.
+ */
+static void sink_seek(const struct ziw_rqe *rqe, struct ziw_sink *sink, u32 offset)
+{
+	sink->sge_index = 0;
+	while (sink->sge_index < rqe->num_sge &&
+	       offset >= rqe->sge[sink->sge_index].length)
+		offset -= rqe->sge[sink->sge_index++].length;
+	sink->sge_off = offset;
+}
+
+/*
  * Copy @len bytes into the SGEs of a work request, from where the last copy
  * ended: the stream's at @cursor, or else those at @buf.
  */
@@ -251,6 +264,7 @@ static void load_sink(struct ziw_conn *conn, const struct ziw_orq_entry *entry)
 	if (entry->kind != ZIW_ORQ_RTR)
 		ziw_wqe_sink(ziw_ring_slot(&sq->ring, entry->sq_index), &sq->limits, sink);
 	memset(&conn->rx.read_sink, 0, sizeof(conn->rx.read_sink));
+	conn->rx.read_to = 0;
 	conn->rx.read_got = 0;
 	conn->rx.read_loaded = true;
 }
@@ -316,16 +330,21 @@ static void rx_read_response(struct ziw_rx_fpdu *fpdu)
 		rx_fault(fpdu, TERM_DDP_TAGGED_INVALID_STAG, NULL);
 		return;
 	}
-	if (fpdu->hdr.to != rx->read_got || fpdu->payload > entry->size - rx->read_got ||
-	    (fpdu->hdr.last && rx->read_got + fpdu->payload != entry->size)) {
+	/* All there is when the last segment came, which ends where the read does. */
+	if (fpdu->hdr.to > entry->size || fpdu->payload > entry->size - fpdu->hdr.to ||
+	    (fpdu->hdr.last && (fpdu->hdr.to + fpdu->payload != entry->size ||
+				rx->read_got + fpdu->payload != entry->size))) {
 		rx_fault(fpdu, TERM_DDP_TAGGED_BOUNDS, NULL);
 		return;
 	}
+	if (fpdu->hdr.to != rx->read_to)
+		sink_seek(&rx->rqe_read, &rx->read_sink, fpdu->hdr.to);
 	if (!place_sges(conn, &rx->rqe_read, &rx->read_sink, &fpdu->data, NULL,
 			fpdu->payload)) {
 		sink_failed(conn, entry);
 		return;
 	}
+	rx->read_to = fpdu->hdr.to + fpdu->payload;
 	rx->read_got += fpdu->payload;
 	if (fpdu->hdr.last)
 		request_done(conn, entry, IB_WC_SUCCESS);
@@ -477,6 +496,7 @@ static bool rx_take_rqe(struct ziw_rx_fpdu *fpdu)
 	memset(&rx->sink, 0, sizeof(rx->sink));
 	rx->have_rqe = true;
 	rx->mo = 0;
+	rx->got = 0;
 	return true;
 }
 
@@ -497,6 +517,7 @@ static void rx_send(struct ziw_rx_fpdu *fpdu)
 	struct ziw_conn *conn = fpdu->conn;
 	struct ziw_rx *rx = &conn->rx;
 	struct ziw_cqe cqe = { .opcode = ZIW_OP_RECV, .status = IB_WC_SUCCESS };
+	u64 room;
 
 	/* An empty Send that is the RTR indication is not the ULP's. */
 	if (rx->want_rtr & ZIW_RTR_SEND && !fpdu->payload && fpdu->hdr.last &&
@@ -506,22 +527,28 @@ static void rx_send(struct ziw_rx_fpdu *fpdu)
 	}
 	if (!rx->have_rqe && !rx_take_rqe(fpdu))
 		return;
-	if (fpdu->hdr.mo != rx->mo) {
+	room = min_t(u64, rx->rqe.length, ZIW_MAX_MSG);
+	/* A last segment tells the length; less than that came where one is missing. */
+	if (fpdu->hdr.mo > room ||
+	    (fpdu->hdr.last && rx->got != fpdu->hdr.mo)) {
 		rx_fault(fpdu, TERM_DDP_UNTAGGED_MO, NULL);
 		recv_failed(conn, IB_WC_WR_FLUSH_ERR);
 		return;
 	}
-	if (fpdu->payload > min_t(u64, rx->rqe.length, ZIW_MAX_MSG) - rx->mo) {
+	if (fpdu->payload > room - fpdu->hdr.mo) {
 		rx_fault(fpdu, TERM_DDP_UNTAGGED_TOO_LONG, NULL);
 		recv_failed(conn, IB_WC_LOC_LEN_ERR);
 		return;
 	}
+	if (fpdu->hdr.mo != rx->mo)
+		sink_seek(&rx->rqe, &rx->sink, fpdu->hdr.mo);
 	if (!place_sges(conn, &rx->rqe, &rx->sink, &fpdu->data, NULL, fpdu->payload)) {
 		ziw_rx_local_fault(conn, TERM_RDMAP_CATASTROPHIC);
 		recv_failed(conn, IB_WC_LOC_PROT_ERR);
 		return;
 	}
-	rx->mo += fpdu->payload;
+	rx->mo = fpdu->hdr.mo + fpdu->payload;
+	rx->got += fpdu->payload;
 	if (!fpdu->hdr.last)
 		return;
 
@@ -571,7 +598,7 @@ static void rx_imm(struct ziw_rx_fpdu *fpdu)
 	if (!rx_take_header(fpdu, buf, sizeof(buf)))
 		return;
 	ziw_imm_decode(buf, &imm);
-	if (imm.kind == ZIW_IMM_WITH_SEND) {
+	if (imm.kind == ziw_imm_with_send(imm.data, fpdu->hdr.msn)) {
 		rx->have_imm = true;
 		rx->imm = imm.data;
 		rx->msn[DDP_QN_SEND]++;

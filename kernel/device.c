@@ -61,6 +61,8 @@ static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr
 	attr->max_sge_rd = ZIW_MAX_SGE;
 	attr->max_cq = ZIW_MAX_CQ;
 	attr->max_cqe = ZIW_MAX_CQE;
+	attr->cq_caps.max_cq_moderation_count = U16_MAX;
+	attr->cq_caps.max_cq_moderation_period = U16_MAX;
 	attr->max_mr = ZIW_MAX_MR;
 	attr->max_mw = ZIW_MAX_MR;
 	attr->max_pd = ZIW_MAX_PD;
@@ -382,6 +384,8 @@ const struct ib_device_ops ziw_device_ops = {
 
 	.create_cq		= ziw_create_cq,
 	ZIW_CREATE_USER_CQ
+	ZIW_RESIZE_CQ
+	.modify_cq		= ziw_modify_cq,
 	.destroy_cq		= ziw_destroy_cq,
 	.poll_cq		= ziw_poll_cq,
 	.req_notify_cq		= ziw_req_notify_cq,

@@ -444,7 +444,8 @@ static enum ziw_tx_result tx_build_imm(struct ziw_conn *conn)
 	};
 	const struct ziw_imm imm = {
 		.data	= wqe->wr.hdr.ex,
-		.kind	= write ? ZIW_IMM_ALONE : ZIW_IMM_WITH_SEND,
+		.kind	= write ? ZIW_IMM_ALONE :
+			  ziw_imm_with_send(wqe->wr.hdr.ex, wqe->imm_msn),
 	};
 	u8 buf[RDMAP_IMM_LEN];
 	enum ziw_tx_result ret;

@@ -19,6 +19,7 @@
 
 #include <linux/bvec.h>
 #include <linux/completion.h>
+#include <linux/hrtimer.h>
 #include <linux/interrupt.h>
 #include <linux/kref.h>
 #include <linux/log2.h>
@@ -356,6 +357,10 @@ int ziw_dealloc_mw(struct ib_mw *ibmw);
  *        consumers poll in any context
  * @ring: CQEs; ring.index is prod
  * @overflowed: a CQE was lost, no more are written
+ * @mod_count: an event waits for so many CQEs; 0: for none
+ * @mod_period: or for so many microseconds
+ * @mod_pending: CQEs that an event waits with
+ * @mod_timer: runs @mod_period after the first of them
  * @notify: runs a kernel consumer's handler: never from inside a verbs call
  *          and never twice at a time (Documentation/infiniband/core_locking)
  * @overflow_work: reports the overflow
@@ -365,6 +370,10 @@ struct ziw_cq {
 	spinlock_t		lock;		/* guards the rest */
 	struct ziw_ring		ring;
 	bool			overflowed;
+	u16			mod_count;
+	u16			mod_period;
+	u32			mod_pending;
+	struct hrtimer		mod_timer;
 	struct tasklet_struct	notify;
 	struct work_struct	overflow_work;
 };
@@ -377,6 +386,8 @@ static inline struct ziw_cq *to_ziw_cq(struct ib_cq *ibcq)
 bool ziw_cq_push(struct ziw_cq *cq, struct ziw_cqe *cqe, struct ib_qp *qp);
 int ziw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		  struct ziw_cq_attrs *attrs);
+int ziw_resize_cq(struct ib_cq *ibcq, ziw_cqe_count entries, struct ib_udata *udata);
+int ziw_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
 int ziw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int ziw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int ziw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);

@@ -125,12 +125,15 @@ int ziw_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
  */
 int ziw_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
-	struct ziw_ring_hdr *hdr = to_ziw_cq(ibcq)->ring.hdr;
+	struct ziw_cq *cq = to_ziw_cq(ibcq);
 
-	__atomic_fetch_or(&hdr->flags,
+	/* A resize puts another ring in the place of this one. */
+	ziw_lock(&cq->lock);
+	__atomic_fetch_or(&cq->ring.hdr->flags,
 			  solicited_only ? ZIW_CQ_ARM_SOLICITED :
 					   ZIW_CQ_ARM_NEXT,
 			  __ATOMIC_SEQ_CST);
+	ziw_unlock(&cq->lock);
 	ziw_full_barrier();
 	return 0;
 }

@@ -24,6 +24,8 @@ DECLARE_DRV_CMD(ziw_cmd_alloc_pd, IB_USER_VERBS_CMD_ALLOC_PD,
 		empty, ziw_alloc_pd_resp);
 DECLARE_DRV_CMD(ziw_cmd_create_cq, IB_USER_VERBS_EX_CMD_CREATE_CQ,
 		empty, ziw_create_cq_resp);
+DECLARE_DRV_CMD(ziw_cmd_resize_cq, IB_USER_VERBS_CMD_RESIZE_CQ,
+		empty, ziw_create_cq_resp);
 DECLARE_DRV_CMD(ziw_cmd_create_srq, IB_USER_VERBS_CMD_CREATE_SRQ,
 		empty, ziw_create_srq_resp);
 DECLARE_DRV_CMD(ziw_cmd_create_qp, IB_USER_VERBS_CMD_CREATE_QP,
@@ -270,6 +272,43 @@ static struct ibv_cq_ex *ziw_create_cq_ex(struct ibv_context *ibctx,
 
 	ziw_cq_fill_ex(cq);
 	return &cq->vcq.cq_ex;
+}
+
+/*
+ * The kernel moves what was not polled to a new ring. Nobody may poll the old one
+ * meanwhile, nor map it away from under a poll: the lock sees to both. A queue made
+ * without locking is its owner's to keep still.
+ */
+static int ziw_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct ziw_cmd_resize_cq_resp resp = {};
+	struct ziw_cq *cq = to_ziw_cq(ibcq);
+	struct ziw_ring ring = {};
+	struct ibv_resize_cq cmd;
+	int ret;
+
+	ziw_lock(&cq->lock);
+	ret = ibv_cmd_resize_cq(ibcq, cqe, &cmd, sizeof(cmd), &resp.ibv_resp,
+				sizeof(resp));
+	if (!ret)
+		ret = ziw_ring_map(&ring, ibcq->context->cmd_fd,
+				   &resp.drv_payload.cq, sizeof(struct ziw_cqe));
+	if (!ret) {
+		ziw_ring_unmap(&cq->ring);
+		cq->ring = ring;
+	}
+	ziw_unlock(&cq->lock);
+	return ret;
+}
+
+static int ziw_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
+{
+	struct ibv_modify_cq cmd = {};
+
+	if (!check_comp_mask(attr->attr_mask, IBV_CQ_ATTR_MODERATE))
+		return EOPNOTSUPP;
+
+	return ibv_cmd_modify_cq(ibcq, attr, &cmd, sizeof(cmd));
 }
 
 static int ziw_destroy_cq(struct ibv_cq *ibcq)
@@ -580,6 +619,7 @@ const struct verbs_context_ops ziw_context_ops = {
 	.destroy_qp = ziw_destroy_qp,
 	.destroy_srq = ziw_destroy_srq,
 	.free_context = ziw_free_context,
+	.modify_cq = ziw_modify_cq,
 	.modify_qp = ziw_modify_qp,
 	.modify_srq = ziw_modify_srq,
 	.poll_cq = ziw_poll_cq,
@@ -594,4 +634,5 @@ const struct verbs_context_ops ziw_context_ops = {
 	.reg_mr = ziw_reg_mr,
 	.req_notify_cq = ziw_req_notify_cq,
 	.rereg_mr = ziw_rereg_mr,
+	.resize_cq = ziw_resize_cq,
 };

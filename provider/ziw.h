@@ -13,6 +13,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -156,10 +157,22 @@ static inline void ziw_lock_destroy(struct ziw_lock *lock)
 	pthread_spin_destroy(&lock->spin);
 }
 
+/*
+ * It is held for moments, but its holder may have lost the CPU in one of them; so
+ * who has tried often enough gives way.
+ */
+#define ZIW_LOCK_TRIES	1000
+
 static inline void ziw_lock(struct ziw_lock *lock)
 {
-	if (lock->needed)
-		pthread_spin_lock(&lock->spin);
+	unsigned int tries = 0;
+
+	if (!lock->needed)
+		return;
+	while (pthread_spin_trylock(&lock->spin)) {
+		if (++tries % ZIW_LOCK_TRIES == 0)
+			sched_yield();
+	}
 }
 
 static inline void ziw_unlock(struct ziw_lock *lock)

@@ -245,6 +245,7 @@ struct ziw_alloc_pd_resp {
 	__u32	reserved;
 };
 
+/* Also the answer to a resize, which makes a new ring. */
 struct ziw_create_cq_resp {
 	struct ziw_ring_info	cq;
 };

@@ -5,6 +5,28 @@
 /* The low four bits of the first word; the others are reserved. */
 #define ATOMIC_OP_MASK	0x0f
 
+/* Every bit of @h has its share in every bit of the result; wraps by intention. */
+static u32 mix(u32 h)
+{
+	h ^= h >> 16;
+	h = (u32)((u64)h * 0x85ebca6b);
+	h ^= h >> 13;
+	h = (u32)((u64)h * 0xc2b2ae35);
+	return h ^ h >> 16;
+}
+
+/**
+ * ziw_imm_with_send - what says that Immediate Data belongs to the next Send
+ * @data: as in struct ziw_imm
+ * @msn: of the Immediate Data Message
+ *
+ * Return: the value of kind.
+ */
+u32 ziw_imm_with_send(u32 data, u32 msn)
+{
+	return mix(mix(msn ^ 0x7a697753) ^ get_unaligned_be32(&data)) | 1;
+}
+
 /**
  * ziw_imm_decode - decode Immediate Data
  * @buf: RDMAP_IMM_LEN bytes

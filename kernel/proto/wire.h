@@ -225,20 +225,22 @@ void ziw_read_req_encode(u8 *buf, const struct ziw_read_req *req);
  * The verbs' immediate data has four bytes, RFC 7306's has eight. The other four
  * tell a ziw peer whether the Send that follows belongs to it: such a pair takes
  * one receive work request, as verbs promise. To other peers they are two messages.
+ * What they say for that depends on the data and on the MSN, so that no peer
+ * happens to say it with whatever data it likes to send.
  */
 #define ZIW_IMM_ALONE		0
-#define ZIW_IMM_WITH_SEND	0x7a697753
 
 /**
  * struct ziw_imm - Immediate Data, RFC 7306 section 6.2
  * @data: the verbs' immediate data, its bytes in the order that they have there
- * @kind: ZIW_IMM_WITH_SEND, or anything else
+ * @kind: ziw_imm_with_send(), or anything else
  */
 struct ziw_imm {
 	u32	data;
 	u32	kind;
 };
 
+u32 ziw_imm_with_send(u32 data, u32 msn);
 void ziw_imm_decode(const u8 *buf, struct ziw_imm *imm);
 void ziw_imm_encode(u8 *buf, const struct ziw_imm *imm);
 

@@ -316,19 +316,21 @@ TEST_F(ReregisterTest, UnderTraffic)
 	verbs::Pages one(2 * size);
 	verbs::Mr mr(verbs::check(ibv_reg_mr(b.pd(), one.data(), size, Region::all), "ibv_reg_mr"));
 	std::atomic<bool> stop{false};
-	std::atomic<unsigned> bad{0};
+	std::atomic<unsigned> bad{0}, written{0};
+	const unsigned enough = rounds(200);
 	std::thread writer([&] {
-		while (!stop) {
+		while (!stop && !bad) {
 			if (pair.a->post(write_work(1, {here->sge(0, size)},
 						    reinterpret_cast<uintptr_t>(mr->addr),
 						    mr->rkey)))
 				bad++;
 			else if (pair.a->wait_send()[0].status != IBV_WC_SUCCESS)
 				bad++;
+			written++;
 		}
 	});
 
-	for (unsigned i = 0; i < rounds(50); i++)
+	for (unsigned i = 0; written < enough && !bad; i++)
 		if (ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
 				 i % 2 ? Region::all : Region::all | IBV_ACCESS_REMOTE_ATOMIC))
 			bad++;

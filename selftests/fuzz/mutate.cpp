@@ -47,7 +47,8 @@ u32 queue_of(u8 opcode)
 Bytes fresh_payload(u8 opcode, Rng &rng)
 {
 	static constexpr std::size_t sizes[] = {0, 1, 2, 3, 28, 52, 100, 1442};
-	const ziw_imm imm = {.data = 0x01020304, .kind = rng() % 2 ? ZIW_IMM_WITH_SEND : 0u};
+	const ziw_imm imm = {.data = 0x01020304,
+			     .kind = rng() % 2 ? ziw_imm_with_send(0x01020304, 1) : 0u};
 	const ziw_atomic_req req = {.op = rng() % 2 ? u8{ATOMIC_CMP_SWAP} : u8{ATOMIC_FETCH_ADD},
 				    .id = small_or_any(rng),
 				    .stag = 0x100,

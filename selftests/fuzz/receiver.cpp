@@ -114,8 +114,9 @@ void Receiver::read_response(Event &event, const ziw_ddp_hdr &hdr)
 		return fault(event, TERM_RDMAP_OP_OPCODE);
 	if (hdr.stag != read_stag)
 		return fault(event, TERM_DDP_TAGGED_INVALID_STAG);
-	if (hdr.to != read_got_ || event.payload.size() > read_size - read_got_ ||
-	    (hdr.last && read_got_ + event.payload.size() != read_size))
+	if (hdr.to > read_size || event.payload.size() > read_size - hdr.to ||
+	    (hdr.last && (hdr.to + event.payload.size() != read_size ||
+			  read_got_ + event.payload.size() != read_size)))
 		return fault(event, TERM_DDP_TAGGED_BOUNDS);
 	read_got_ = hdr.last ? 0 : read_got_ + event.payload.size();
 	oldest_is_atomic_ = hdr.last;
@@ -148,13 +149,13 @@ void Receiver::send(Event &event, const ziw_ddp_hdr &hdr)
 	Completion done = {.opcode = ZIW_OP_RECV};
 
 	if (!have_rqe_)
-		mo_ = 0;
+		got_ = 0;
 	have_rqe_ = true;
-	if (hdr.mo != mo_)
+	if (hdr.mo > receive_buffer || (hdr.last && got_ != hdr.mo))
 		return fault(event, TERM_DDP_UNTAGGED_MO);
-	if (event.payload.size() > receive_buffer - mo_)
+	if (event.payload.size() > receive_buffer - hdr.mo)
 		return fault(event, TERM_DDP_UNTAGGED_TOO_LONG);
-	mo_ += static_cast<u32>(event.payload.size());
+	got_ += event.payload.size();
 	if (!hdr.last)
 		return;
 	if (ziw_rdmap_invalidates(hdr.opcode)) {
@@ -170,7 +171,7 @@ void Receiver::send(Event &event, const ziw_ddp_hdr &hdr)
 	have_imm_ = false;
 	if (ziw_rdmap_solicits(hdr.opcode))
 		done.flags |= ZIW_CQE_SOLICITED;
-	done.length = mo_;
+	done.length = static_cast<u32>(got_);
 	msn_[DDP_QN_SEND]++;
 	have_rqe_ = false;
 	event.completions.push_back(done);
@@ -192,7 +193,7 @@ void Receiver::imm(Event &event, const ziw_ddp_hdr &hdr)
 	ziw_imm_decode(event.payload.data(), &header);
 	REQUIRE(again<RDMAP_IMM_LEN>(ziw_imm_encode, header) == event.payload);
 	msn_[DDP_QN_SEND]++;
-	if (header.kind == ZIW_IMM_WITH_SEND) {
+	if (header.kind == ziw_imm_with_send(header.data, hdr.msn)) {
 		have_imm_ = true;
 		imm_ = header.data;
 		return;

@@ -83,7 +83,8 @@ private:
 	u32 msn_[DDP_QN_NUM] = {1, 1, 1, 1};
 	/* The Send that is arriving, and Immediate Data that belongs to the next one. */
 	bool have_rqe_ = false, have_imm_ = false;
-	u32 mo_ = 0, imm_ = 0;
+	u64 got_ = 0;
+	u32 imm_ = 0;
 	/* The Write before, which Immediate Data tells the length of. */
 	bool write_last_ = false;
 	u64 write_len_ = 0;

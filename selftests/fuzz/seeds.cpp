@@ -123,9 +123,12 @@ Bytes read_request(u32 msn)
 		       read_header());
 }
 
-Bytes imm(u8 opcode, u32 msn, u32 kind)
+Bytes imm(u8 opcode, u32 msn, bool with_send = false)
 {
-	const ziw_imm header = {.data = 0x04030201, .kind = kind};
+	const u32 data = 0x04030201;
+	const ziw_imm header = {.data = data,
+				.kind = with_send ? ziw_imm_with_send(data, msn)
+						  : u32{ZIW_IMM_ALONE}};
 	Bytes bytes(RDMAP_IMM_LEN);
 
 	ziw_imm_encode(bytes.data(), &header);
@@ -191,8 +194,8 @@ void ddp_seeds()
 	write("ddp/read-request", read_request(1));
 	for (u8 opcode = RDMAP_SEND; opcode <= RDMAP_SEND_SE_INV; opcode++)
 		write("ddp/send-" + std::to_string(opcode), send(opcode, 1, 3));
-	write("ddp/imm", imm(RDMAP_IMM, 1, ZIW_IMM_ALONE));
-	write("ddp/imm-with-send", imm(RDMAP_IMM_SE, 1, ZIW_IMM_WITH_SEND));
+	write("ddp/imm", imm(RDMAP_IMM, 1));
+	write("ddp/imm-with-send", imm(RDMAP_IMM_SE, 1, true));
 	/* With what is in memory behind them, for ddp.cpp */
 	write("ddp/atomic-fetch-add",
 	      atomic_request(ATOMIC_FETCH_ADD, 1) + Bytes{1, 0, 0, 0, 255, 255, 255, 255});
@@ -265,18 +268,13 @@ void stream_seeds()
 /* RFC 7306 */
 void extension_seeds()
 {
-	stream("imm", pieces,
-	       {imm(RDMAP_IMM, 1, ZIW_IMM_ALONE), imm(RDMAP_IMM_SE, 2, ZIW_IMM_ALONE)});
+	stream("imm", pieces, {imm(RDMAP_IMM, 1), imm(RDMAP_IMM_SE, 2)});
 	stream("imm-after-write", pieces,
-	       {tagged(RDMAP_WRITE, 0, 64, false), tagged(RDMAP_WRITE, 64, 10),
-		imm(RDMAP_IMM, 1, ZIW_IMM_ALONE)});
-	stream("imm-with-send", pieces,
-	       {imm(RDMAP_IMM, 1, ZIW_IMM_WITH_SEND), send(RDMAP_SEND_SE, 2, 7)});
-	stream("imm-twice-with-send", whole,
-	       {imm(RDMAP_IMM, 1, ZIW_IMM_WITH_SEND), imm(RDMAP_IMM, 2, ZIW_IMM_ALONE)});
-	stream("imm-inside-send", whole,
-	       {send(RDMAP_SEND, 1, 0, 0, false), imm(RDMAP_IMM, 1, ZIW_IMM_ALONE)});
-	stream("imm-too-long", whole, {imm(RDMAP_IMM, 1, ZIW_IMM_ALONE) + Bytes{0}});
+	       {tagged(RDMAP_WRITE, 0, 64, false), tagged(RDMAP_WRITE, 64, 10), imm(RDMAP_IMM, 1)});
+	stream("imm-with-send", pieces, {imm(RDMAP_IMM, 1, true), send(RDMAP_SEND_SE, 2, 7)});
+	stream("imm-twice-with-send", whole, {imm(RDMAP_IMM, 1, true), imm(RDMAP_IMM, 2)});
+	stream("imm-inside-send", whole, {send(RDMAP_SEND, 1, 0, 0, false), imm(RDMAP_IMM, 1)});
+	stream("imm-too-long", whole, {imm(RDMAP_IMM, 1) + Bytes{0}});
 	stream("atomic-requests", pieces,
 	       {atomic_request(ATOMIC_FETCH_ADD, 1), read_request(2),
 		atomic_request(ATOMIC_CMP_SWAP, 3), atomic_request(ATOMIC_FETCH_ADD, 4),
