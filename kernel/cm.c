@@ -141,15 +141,26 @@ int ziw_cm_request(struct ziw_conn *conn)
 	return err;
 }
 
-/* The QP that is to be attached; if it goes to the error state it ends the setup. */
-static void remember_qp(struct ziw_conn *conn, struct ziw_qp *qp)
+/*
+ * The QP that is to be attached; if it goes to the error state it ends the setup.
+ * There is one setup at a time, or that would find only one of them; @before is
+ * the one that this one replaces. Return: whether it is the one.
+ */
+static bool remember_qp(struct ziw_conn *conn, struct ziw_qp *qp,
+			const struct ziw_conn *before)
 {
-	conn->want_qp = qp;
+	bool ok;
+
 	spin_lock_bh(&qp->lock);
-	qp->setup = conn;
-	if (qp->state == ZIW_QP_ERROR)
-		ziw_conn_abort(conn);
+	ok = !qp->setup || qp->setup == before;
+	if (ok) {
+		conn->want_qp = qp;
+		qp->setup = conn;
+		if (qp->state == ZIW_QP_ERROR)
+			ziw_conn_abort(conn);
+	}
 	spin_unlock_bh(&qp->lock);
+	return ok;
 }
 
 static void forget_qp(struct ziw_conn *conn)
@@ -272,7 +283,10 @@ static void set_tos(struct socket *sock, const struct iw_cm_id *cm_id)
 	}
 }
 
-/* Begin to connect. On success the connection has taken over @qp's reference. */
+/*
+ * Begin to connect as @params say, which may be the connection to replace. On
+ * success the connection has taken over @qp's reference.
+ */
 static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
 			 struct ziw_qp *qp, const struct ziw_conn *params)
 {
@@ -308,10 +322,11 @@ static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
 	err = kernel_connect(sock, ziw_sockaddr(remote), addr_len(remote), O_NONBLOCK);
 	if (err == -EINPROGRESS)
 		err = 0;
+	if (!err && !remember_qp(conn, qp, params))
+		err = -EINVAL;
 	if (err) {
 		ziw_conn_finish(conn);
 	} else {
-		remember_qp(conn, qp);
 		conn->cm_id = cm_id;
 		cm_id->add_ref(cm_id);
 		ziw_stat_inc(dev, ZIW_STAT_CONNECTS);
@@ -353,11 +368,6 @@ int ziw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
 	qp = find_qp(dev, param->qpn);
 	if (!qp)
 		return -EINVAL;
-	/* One setup at a time; the QP's end has to find it. */
-	if (READ_ONCE(qp->setup)) {
-		ziw_qp_put(qp);
-		return -EINVAL;
-	}
 	params = kvzalloc(sizeof(*params), GFP_KERNEL);
 	if (!params) {
 		ziw_qp_put(qp);
