@@ -160,6 +160,9 @@ int ziw_conn_send_frame(struct ziw_conn *conn, const struct ziw_mpa_frame *frame
 
 	iov.iov_len = ziw_mpa_encode(buf, frame, private_data);
 	n = kernel_sendmsg(conn->sock, &msg, &iov, 1, iov.iov_len);
+	/* There is room, so what could be tried again is an allocation. */
+	if (n == -EAGAIN)
+		return -ENOMEM;
 	if (n < 0)
 		return n;
 	return n == iov.iov_len ? 0 : -ECONNRESET;
