@@ -20,6 +20,9 @@
 /* Peers that have connected but not yet said what they want, for each listen. */
 #define MIN_HALF_OPEN	128
 
+/* Between tries to accept when memory is short: far less than any peer waits. */
+#define ACCEPT_RETRY_JIFFIES	(HZ / 20)
+
 /**
  * struct ziw_listener - a listening socket
  * @entry: in listeners, if it is for the wildcard address
@@ -42,7 +45,7 @@ struct ziw_listener {
 	bool			wildcard;
 	bool			v6only;
 	struct list_head	listens;
-	struct work_struct	work;
+	struct delayed_work	work;
 	struct rcu_head		rcu;
 };
 
@@ -91,7 +94,7 @@ void ziw_listen_put(struct ziw_listen *listen)
 	/* There may be more in TCP's queue than we had room for. */
 	spin_lock(&listen_lock);
 	if (listen->listener)
-		queue_work(ziw_wq, &listen->listener->work);
+		mod_delayed_work(ziw_wq, &listen->listener->work, 0);
 	spin_unlock(&listen_lock);
 	kref_put(&listen->ref, listen_release);
 }
@@ -201,20 +204,28 @@ refuse:
 
 static void listener_work(struct work_struct *work)
 {
-	struct ziw_listener *listener = container_of(work, struct ziw_listener, work);
-	int budget = MIN_HALF_OPEN;
+	struct ziw_listener *listener = container_of(to_delayed_work(work),
+						     struct ziw_listener, work);
+	int budget = MIN_HALF_OPEN, err = 0;
 	struct socket *sock;
 
 	mutex_lock(&listeners_lock);
-	while (budget && have_room(listener) &&
-	       !kernel_accept(listener->sock, &sock, O_NONBLOCK)) {
+	while (budget && have_room(listener)) {
+		err = kernel_accept(listener->sock, &sock, O_NONBLOCK);
+		if (err)
+			break;
 		accept_one(listener, sock);
 		budget--;
 	}
 	mutex_unlock(&listeners_lock);
-	/* A flood that is turned away leaves the lock to others in between. */
+	/*
+	 * A flood that is turned away leaves the lock to others in between. For
+	 * what memory was too short for, TCP does not call a second time.
+	 */
 	if (!budget)
-		queue_work(ziw_wq, &listener->work);
+		mod_delayed_work(ziw_wq, &listener->work, 0);
+	else if (err == -ENOMEM)
+		queue_delayed_work(ziw_wq, &listener->work, ACCEPT_RETRY_JIFFIES);
 }
 
 /**
@@ -225,7 +236,7 @@ static void listener_work(struct work_struct *work)
  */
 void ziw_listener_ready(void *listener)
 {
-	queue_work(ziw_wq, &((struct ziw_listener *)listener)->work);
+	mod_delayed_work(ziw_wq, &((struct ziw_listener *)listener)->work, 0);
 }
 
 /* --- making and ending --- */
@@ -270,7 +281,7 @@ static struct ziw_listener *make_listener(struct ziw_dev *dev,
 		return ERR_PTR(-ENOMEM);
 	INIT_LIST_HEAD(&listener->entry);
 	INIT_LIST_HEAD(&listener->listens);
-	INIT_WORK(&listener->work, listener_work);
+	INIT_DELAYED_WORK(&listener->work, listener_work);
 	listener->net = dev_net(dev->netdev);
 	listener->family = addr->ss_family;
 	listener->port = port_of(addr);
@@ -308,7 +319,7 @@ static void end_listener(struct ziw_listener *listener)
 	ziw_llp_remove(listener->sock->sk);
 	/* A lock-free reader of sk_user_data may queue the work for the last time. */
 	synchronize_rcu();
-	cancel_work_sync(&listener->work);
+	cancel_delayed_work_sync(&listener->work);
 	sock_release(listener->sock);
 	kfree(listener);
 }
