@@ -473,7 +473,6 @@ static int qp_to_error(struct ziw_qp *qp)
 /* Forget all work requests without completing them, as RESET does. */
 static int qp_to_reset(struct ziw_qp *qp)
 {
-	struct ziw_rqe rqe;
 	int err = 0;
 
 	if (READ_ONCE(qp->state) != ZIW_QP_RESET) {
@@ -484,14 +483,14 @@ static int qp_to_reset(struct ziw_qp *qp)
 	wait_event(qp->detached, !rcu_access_pointer(qp->conn));
 
 	spin_lock_bh(&qp->lock);
-	if (ziw_qp_move(qp, ZIW_QP_RESET)) {
+	/* Others may have brought it to life again, or even to the next error. */
+	if (!rcu_access_pointer(qp->conn) && ziw_qp_move(qp, ZIW_QP_RESET)) {
 		qp->sq.next += ziw_ring_filled(&qp->sq.ring, qp->sq.next);
 		qp->sq.acked = qp->sq.next;
 		ziw_ring_consume(&qp->sq.ring, qp->sq.next);
 		qp->vendor_err = 0;
 		if (!qp->srq) {
-			while (ziw_rq_get(&qp->rq, &rqe) != -ENOENT)
-				;
+			ziw_rq_forget(&qp->rq);
 			ziw_ring_busy(&qp->rq.ring);
 		}
 	} else {

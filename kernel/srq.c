@@ -105,6 +105,25 @@ int ziw_rq_get(struct ziw_rq *rq, struct ziw_rqe *rqe)
 EXPORT_SYMBOL_IF_KUNIT(ziw_rq_get);
 
 /**
+ * ziw_rq_forget - drop the work requests that wait
+ * @rq: receive queue
+ *
+ * Not those that are posted meanwhile: whoever goes on posting cannot keep this
+ * CPU here.
+ *
+ * Context: any. Takes rq->lock.
+ */
+void ziw_rq_forget(struct ziw_rq *rq)
+{
+	struct ziw_ring *ring = &rq->ring;
+	unsigned long irq;
+
+	spin_lock_irqsave(&rq->lock, irq);
+	ziw_ring_consume(ring, ring->index + ziw_ring_filled(ring, ring->index));
+	spin_unlock_irqrestore(&rq->lock, irq);
+}
+
+/**
  * ziw_srq_get - take the oldest work request and watch the limit
  * @srq: shared receive queue
  * @rqe: filled

@@ -431,6 +431,7 @@ int ziw_rq_init(struct ziw_dev *dev, struct ziw_rq *rq, u32 max_wr, u32 max_sge,
 void ziw_rq_destroy(struct ziw_rq *rq);
 int ziw_rq_post(struct ziw_rq *rq, const struct ib_recv_wr *wr);
 int ziw_rq_get(struct ziw_rq *rq, struct ziw_rqe *rqe);
+void ziw_rq_forget(struct ziw_rq *rq);
 int ziw_srq_get(struct ziw_srq *srq, struct ziw_rqe *rqe);
 
 int ziw_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
