@@ -77,9 +77,9 @@ static void cq_overflow_work(struct work_struct *work)
 		.event		= IB_EVENT_CQ_ERR,
 	};
 
-	ibdev_warn(cq->ibcq.device,
-		   "CQ of %d entries overflowed: create it with room for all work requests that complete to it\n",
-		   cq->ibcq.cqe);
+	ibdev_warn_ratelimited(cq->ibcq.device,
+			       "CQ of %d entries overflowed: create it with room for all work requests that complete to it\n",
+			       cq->ibcq.cqe);
 	if (cq->ibcq.event_handler)
 		cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
 }

@@ -158,10 +158,11 @@ static int ziw_alloc_ucontext(struct ib_ucontext *ctx, struct ib_udata *udata)
 			return err;
 	}
 	if (req.abi_version != ZIW_ABI_VERSION || udata->outlen < sizeof(resp)) {
-		ibdev_warn(ctx->device,
-			   "%s: provider of ABI %u, module of ABI %u: update the %s\n",
-			   current->comm, req.abi_version, ZIW_ABI_VERSION,
-			   req.abi_version < ZIW_ABI_VERSION ? "provider" : "module");
+		ibdev_warn_ratelimited(ctx->device,
+				       "%s: provider of ABI %u, module of ABI %u: update the %s\n",
+				       current->comm, req.abi_version, ZIW_ABI_VERSION,
+				       req.abi_version < ZIW_ABI_VERSION ? "provider" :
+				       "module");
 		return -EINVAL;
 	}
 	return ib_copy_to_udata(udata, &resp, sizeof(resp));
