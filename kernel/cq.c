@@ -297,6 +297,7 @@ static bool cq_move(struct ziw_cq *cq, struct ziw_ring *to)
 	to->index = from->index;
 	to->hdr->cons = cons;
 	to->hdr->flags = READ_ONCE(from->hdr->flags);
+	/* Pairs with the consumer's acquire. */
 	smp_store_release(&to->hdr->prod, to->index);
 	*from = *to;
 	*to = old;
