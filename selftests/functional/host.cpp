@@ -93,7 +93,7 @@ Address Address::wildcard() const
 	return any;
 }
 
-Host::Host(const std::string &description) : type_(driver_type())
+Host::Host(const std::string &description)
 {
 	auto first = description.find(':'), second = description.find(':', first + 1);
 
@@ -102,6 +102,8 @@ Host::Host(const std::string &description) : type_(driver_type())
 	ns_ = description.substr(0, first);
 	netdev_ = description.substr(first + 1, second - first - 1);
 	device_ = description.substr(second + 1);
+	/* The hosts need not have the same driver. */
+	type_ = device_.starts_with("siw") ? "siw" : driver_type();
 
 	anchor_channel_ = make_channel();
 	anchor_ = make_id(anchor_channel_.get());

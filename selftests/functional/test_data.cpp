@@ -70,7 +70,8 @@ protected:
 	void SetUp() override
 	{
 		PairConfig config;
-		config.a.max_inline = config.b.max_inline = a.max_inline();
+		config.a.max_inline = a.max_inline();
+		config.b.max_inline = b.max_inline();
 		pair = connected(config);
 	}
 

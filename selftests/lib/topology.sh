@@ -13,7 +13,8 @@
 #	+-----------------------+            +-----------------------+
 #
 # With a tag T the names are aT, bT, vaT, vbT, ziwaT and ziwbT; the addresses stay the same.
-# ZIW_TYPE names another driver (siw), and then the RDMA devices are called siwa and siwb.
+# ZIW_TYPE names another driver (siw), and then the RDMA devices are called siwa and siwb; ZIW_TYPE_A and
+# ZIW_TYPE_B do so for one host.
 
 # in_host NAMESPACE COMMAND...: unlike "ip netns exec" this keeps /sys, where RDMA devices in shared
 # mode appear for the initial namespace only.
@@ -32,7 +33,7 @@ host_up()
 # topology_up [TAG] [MTU]
 topology_up()
 {
-	local tag=${1-} mtu=${2-1500} type=${ZIW_TYPE:-ziw} host n=1
+	local tag=${1-} mtu=${2-1500} type host n=1
 
 	host_up a "$tag"
 	host_up b "$tag"
@@ -46,6 +47,7 @@ topology_up()
 		n=$((n + 1))
 	done
 	for host in a b; do
+		[[ $host == a ]] && type=${ZIW_TYPE_A:-${ZIW_TYPE:-ziw}} || type=${ZIW_TYPE_B:-${ZIW_TYPE:-ziw}}
 		in_host "$host$tag" rdma link add "$type$host$tag" type "$type" netdev "v$host$tag"
 	done
 	wait_for_carrier "a$tag" "va$tag"
