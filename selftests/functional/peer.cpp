@@ -97,6 +97,12 @@ try {
 	Host host(argv[1]);
 	Region region(host.pd(), peer_buffer);
 	auto end = resolve(host, from_hex(argv[2]));
+	constexpr unsigned window = 8;
+	region.fill(7);
+	/* Before the other side can know of the connection, and send. */
+	if (role == "idle")
+		for (unsigned i = 0; i < window; i++)
+			verbs::check(end->post_recv(i, {region.sge()}), "post_recv");
 	start_connect(*end);
 	auto established = end->event(RDMA_CM_EVENT_ESTABLISHED);
 	Advertisement there{};
@@ -104,11 +110,7 @@ try {
 		throw std::runtime_error("no advertisement");
 	std::memcpy(&there, established.private_data.data(), sizeof(there));
 
-	constexpr unsigned window = 8;
-	region.fill(7);
 	if (role == "idle") {
-		for (unsigned i = 0; i < window; i++)
-			verbs::check(end->post_recv(i, {region.sge()}), "post_recv");
 		end->event(RDMA_CM_EVENT_DISCONNECTED, verbs::milliseconds(600000));
 		return 0;
 	}
