@@ -76,8 +76,8 @@ every_parameter_takes_in()
 		echo "$name:"
 		takes "$1/$name" "$default" "$good" "$bad" "$range"
 	done
-	# None that this does not know of.
-	[[ $(find "$1" -type f | wc -l) == "${#PARAMETERS[@]}" ]]
+	# None that this does not know of; what connections ended is no parameter.
+	[[ $(find "$1" -type f ! -name ended | wc -l) == "${#PARAMETERS[@]}" ]]
 }
 
 device_begins_with_the_modules()
