@@ -435,11 +435,9 @@ void ziw_remember_end(struct ziw_conn *conn)
 
 static int show_end(const struct end *end, char *buf, int at)
 {
-	struct tm tm;
 	int len = at;
 
-	time64_to_tm(end->seconds, 0, &tm);
-	len += sysfs_emit_at(buf, len, "%ptRs QP %u %s %s %s: %s", &tm, end->qpn, end->local,
+	len += sysfs_emit_at(buf, len, "%ptTs QP %u %s %s %s: %s", &end->seconds, end->qpn, end->local,
 			     end->initiator ? "to" : "from", end->remote,
 			     why_texts[end->why]);
 	if (end->why == ZIW_WHY_TERM_SENT || end->why == ZIW_WHY_TERM_RECEIVED)

@@ -109,6 +109,8 @@ TEST_F(CqChangeTest, ResizeUnderTraffic)
 			if (ibv_resize_cq(pair.b->recv_cq(), sizes % 2 ? 128 : 4000))
 				bad++;
 			sizes++;
+			/* The lock is held for most of a resize, and a machine may have one CPU. */
+			std::this_thread::sleep_for(std::chrono::milliseconds(5));
 		}
 	});
 	uint64_t next = 0;
