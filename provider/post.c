@@ -7,6 +7,7 @@
  * the work request itself is refused here.
  */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include <ccan/array_size.h>
@@ -101,6 +102,30 @@ static bool ziw_ring_need_doorbell(const struct ziw_ring *ring)
 	ziw_full_barrier();
 	return __atomic_load_n(&ring->hdr->flags, __ATOMIC_RELAXED) &
 	       ZIW_RING_NEED_DOORBELL;
+}
+
+/*
+ * The kernel allocates for these commands, but what is in the ring cannot be
+ * taken back: to fail for want of memory would have the caller post it twice.
+ */
+static int ziw_doorbell_send(struct ibv_qp *ibqp)
+{
+	struct ibv_send_wr *none;
+	int ret;
+
+	while ((ret = ibv_cmd_post_send(ibqp, NULL, &none)) == ENOMEM)
+		sched_yield();
+	return ret;
+}
+
+static int ziw_doorbell_recv(struct ibv_qp *ibqp)
+{
+	struct ibv_recv_wr *none;
+	int ret;
+
+	while ((ret = ibv_cmd_post_recv(ibqp, NULL, &none)) == ENOMEM)
+		sched_yield();
+	return ret;
 }
 
 static int ziw_fill_inline(struct ziw_sq_wqe *wqe, uint32_t max,
@@ -233,7 +258,6 @@ int ziw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	struct ziw_qp *qp = to_ziw_qp(ibqp);
 	struct ziw_ring *ring = &qp->sq.ring;
 	struct ibv_send_wr *first = wr;
-	struct ibv_send_wr *none;
 	uint32_t prod;
 	int ret = 0;
 	int err;
@@ -263,7 +287,7 @@ int ziw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	ziw_unlock(&qp->sq.lock);
 
 	if (wr != first && ziw_ring_need_doorbell(ring)) {
-		err = ibv_cmd_post_send(ibqp, NULL, &none);
+		err = ziw_doorbell_send(ibqp);
 		if (err) {
 			*bad_wr = first;
 			return err;
@@ -281,7 +305,6 @@ int ziw_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind
 	struct ziw_qp *qp = to_ziw_qp(ibqp);
 	struct ziw_ring *ring = &qp->sq.ring;
 	uint32_t rkey = ibv_inc_rkey(mw->rkey);
-	struct ibv_send_wr *none;
 	struct ziw_sq_wqe *wqe;
 	int ret = 0;
 
@@ -311,7 +334,7 @@ int ziw_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind
 	ziw_unlock(&qp->sq.lock);
 
 	if (!ret && ziw_ring_need_doorbell(ring))
-		ret = ibv_cmd_post_send(ibqp, NULL, &none);
+		ret = ziw_doorbell_send(ibqp);
 	return ret;
 }
 
@@ -358,7 +381,6 @@ int ziw_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		  struct ibv_recv_wr **bad_wr)
 {
 	struct ziw_qp *qp = to_ziw_qp(ibqp);
-	struct ibv_recv_wr *none;
 	int ret;
 	int err;
 
@@ -371,7 +393,7 @@ int ziw_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 
 	/* Set in the error state only, where the kernel flushes each slot. */
 	if (ziw_ring_need_doorbell(&qp->rq.ring)) {
-		err = ibv_cmd_post_recv(ibqp, NULL, &none);
+		err = ziw_doorbell_recv(ibqp);
 		if (err) {
 			*bad_wr = wr;
 			return err;
