@@ -35,6 +35,15 @@ public:
 	NotBelow &operator=(const NotBelow &) = delete;
 };
 
+/* While one lives copies from and to user memory do not fail, which good memory does not. */
+class NoCopyFaults {
+public:
+	NoCopyFaults();
+	~NoCopyFaults();
+	NoCopyFaults(const NoCopyFaults &) = delete;
+	NoCopyFaults &operator=(const NoCopyFaults &) = delete;
+};
+
 /* While one lives so many of a hundred allocations fail, of those that the filter leaves. */
 class RandomFaults {
 public:
@@ -99,7 +108,7 @@ struct FaultOptions {
 
 /*
  * Make each allocation of `call` fail in turn.
- * call: returns 0 or an errno value, or throws verbs::Error. undo: what it made when it returned 0.
+ * call: returns 0 or an errno value, or throws verbs::Error. undo: what it made, all or part of it.
  */
 void fail_each(const std::string &what, const std::function<int()> &call,
 	       const std::function<void()> &undo, const FaultOptions &options = {});
