@@ -437,9 +437,9 @@ static int show_end(const struct end *end, char *buf, int at)
 {
 	int len = at;
 
-	len += sysfs_emit_at(buf, len, "%ptTs QP %u %s %s %s: %s", &end->seconds, end->qpn, end->local,
-			     end->initiator ? "to" : "from", end->remote,
-			     why_texts[end->why]);
+	len += sysfs_emit_at(buf, len, "%ptTs QP %u %s %s %s: %s", &end->seconds,
+			     end->qpn, end->local, end->initiator ? "to" : "from",
+			     end->remote, why_texts[end->why]);
 	if (end->why == ZIW_WHY_TERM_SENT || end->why == ZIW_WHY_TERM_RECEIVED)
 		len += sysfs_emit_at(buf, len, " 0x%04x: %s", end->code,
 				     ziw_terminate_name(end->code));
