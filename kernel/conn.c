@@ -54,7 +54,13 @@ void ziw_conn_put(struct ziw_conn *conn)
  */
 void ziw_conn_kick(struct ziw_conn *conn)
 {
-	if (kref_get_unless_zero(&conn->ref) && !queue_work(ziw_wq, &conn->work))
+	enum ziw_conn_state state = READ_ONCE(conn->state);
+	/* Which of the two does the step does not matter, only in which order it is done. */
+	bool setup = state == ZIW_CONN_CONNECTING || state == ZIW_CONN_REQ_WAIT;
+
+	if (kref_get_unless_zero(&conn->ref) &&
+	    !queue_work(setup ? ziw_setup_wq : ziw_wq,
+			setup ? &conn->setup_work : &conn->work))
 		ziw_conn_put(conn);
 }
 
@@ -317,7 +323,7 @@ int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp)
 	if (err)
 		return err;
 
-	conn->state = ZIW_CONN_STREAMING;
+	WRITE_ONCE(conn->state, ZIW_CONN_STREAMING);
 	ziw_qp_get(qp);
 	return 0;
 }
@@ -430,7 +436,7 @@ static void release_socket(struct ziw_conn *conn, bool abort)
 	struct ziw_dev *dev = conn->dev;
 
 	abort |= sk_waits_for_ack(conn->sk);
-	conn->state = ZIW_CONN_DEAD;
+	WRITE_ONCE(conn->state, ZIW_CONN_DEAD);
 	ziw_conn_stop_timer(conn);
 	if (cancel_delayed_work(&conn->retry))
 		ziw_conn_put(conn);
@@ -462,7 +468,7 @@ static bool may_linger(struct ziw_conn *conn)
 static void linger(struct ziw_conn *conn)
 {
 	kernel_sock_shutdown(conn->sock, SHUT_WR);
-	conn->state = ZIW_CONN_LINGERING;
+	WRITE_ONCE(conn->state, ZIW_CONN_LINGERING);
 	ziw_conn_start_timer(conn, ziw_param(conn->dev, ZIW_PARAM_USER_TIMEOUT));
 	ziw_conn_kick(conn);
 }
@@ -522,7 +528,7 @@ static void half_close(struct ziw_conn *conn)
 	conn->tx.failed = true;
 	release_sock(conn->sk);
 	kernel_sock_shutdown(conn->sock, SHUT_WR);
-	conn->state = ZIW_CONN_CLOSING;
+	WRITE_ONCE(conn->state, ZIW_CONN_CLOSING);
 	ziw_conn_start_timer(conn, ziw_param(conn->dev, ZIW_PARAM_CLOSE_TIMEOUT));
 }
 
@@ -654,7 +660,7 @@ static void step_connecting(struct ziw_conn *conn)
 		setup_failed(conn, err);
 		return;
 	}
-	conn->state = ZIW_CONN_REQ_SENT;
+	WRITE_ONCE(conn->state, ZIW_CONN_REQ_SENT);
 	ziw_conn_kick(conn);
 }
 
@@ -791,7 +797,7 @@ static void step_req_wait(struct ziw_conn *conn)
 		ziw_conn_refuse(conn);
 		return;
 	}
-	conn->state = ZIW_CONN_REQ_SEEN;
+	WRITE_ONCE(conn->state, ZIW_CONN_REQ_SEEN);
 	/* iw_cm forgets requests whose listen ends before it has shown them. */
 	ziw_conn_start_timer(conn, REQUEST_TIMEOUT);
 	if (ziw_cm_request(conn))
@@ -853,14 +859,23 @@ static void conn_step(struct ziw_conn *conn)
 	}
 }
 
-static void conn_work(struct work_struct *work)
+/* The reference is the work item's. */
+static void conn_run(struct ziw_conn *conn)
 {
-	struct ziw_conn *conn = container_of(work, struct ziw_conn, work);
-
 	mutex_lock(&conn->mutex);
 	conn_step(conn);
 	mutex_unlock(&conn->mutex);
 	ziw_conn_put(conn);
+}
+
+static void conn_work(struct work_struct *work)
+{
+	conn_run(container_of(work, struct ziw_conn, work));
+}
+
+static void conn_setup_work(struct work_struct *work)
+{
+	conn_run(container_of(work, struct ziw_conn, setup_work));
 }
 
 /**
@@ -895,6 +910,7 @@ struct ziw_conn *ziw_conn_alloc(struct ziw_dev *dev, struct socket *sock,
 	conn->initiator = initiator;
 	conn->state = initiator ? ZIW_CONN_CONNECTING : ZIW_CONN_REQ_WAIT;
 	INIT_WORK(&conn->work, conn_work);
+	INIT_WORK(&conn->setup_work, conn_setup_work);
 	INIT_DELAYED_WORK(&conn->timer, conn_timer_work);
 	INIT_DELAYED_WORK(&conn->retry, conn_retry_work);
 	ziw_live_add(ZIW_LIVE_CONN, 1);

@@ -228,7 +228,7 @@ enum ziw_conn_flag {
  * @sock: the socket; NULL when it is released
  * @sk: its sock; a reference is held until the connection is freed
  * @mutex: guards all that follows up to @flags; process context
- * @state: where it is
+ * @state: where it is; ziw_conn_kick() reads it without the mutex
  * @initiator: we connected
  * @cm_id: iw_cm's end; NULL when it owes us nothing more
  * @listen: whose it is, until iw_cm has its request
@@ -245,7 +245,9 @@ enum ziw_conn_flag {
  * @pd: private data of our Request Frame
  * @flags: enum ziw_conn_flag, atomic
  * @why: enum ziw_why and a code, once it is known; atomic
- * @work: runs the state machine; one at a time
+ * @work: runs the state machine
+ * @setup_work: the same until the Request Frame is sent or received: in turn, so
+ *              that a ULP sees requests in the order in which its peer connected
  * @timer: sets ZIW_CONN_TIMEOUT
  * @retry: runs the transmit engine when memory was short or the socket owned
  * @qp: attached queue pair; set before ZIW_CONN_IN_STREAM, cleared with the
@@ -291,6 +293,7 @@ struct ziw_conn {
 	unsigned long		flags;
 	u32			why;
 	struct work_struct	work;
+	struct work_struct	setup_work;
 	struct delayed_work	timer;
 	struct delayed_work	retry;
 

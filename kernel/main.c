@@ -16,6 +16,8 @@ MODULE_LICENSE("GPL");
 MODULE_ALIAS_RDMA_LINK("ziw");
 
 struct workqueue_struct *ziw_wq;
+/* Request Frames, sent and received in turn; nothing on it waits for a peer. */
+struct workqueue_struct *ziw_setup_wq;
 EXPORT_SYMBOL_IF_KUNIT(ziw_wq);
 
 atomic64_t ziw_live[ZIW_LIVE_NUM];
@@ -344,9 +346,14 @@ static int __init ziw_init(void)
 	ziw_wq = alloc_workqueue("ziw", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!ziw_wq)
 		return -ENOMEM;
+	ziw_setup_wq = alloc_ordered_workqueue("ziw-setup", WQ_MEM_RECLAIM);
+	if (!ziw_setup_wq) {
+		err = -ENOMEM;
+		goto err_wq;
+	}
 	err = register_pernet_subsys(&ziw_net_ops);
 	if (err)
-		goto err_wq;
+		goto err_setup_wq;
 	err = register_netdevice_notifier(&ziw_netdev_nb);
 	if (err)
 		goto err_pernet;
@@ -355,6 +362,8 @@ static int __init ziw_init(void)
 
 err_pernet:
 	unregister_pernet_subsys(&ziw_net_ops);
+err_setup_wq:
+	destroy_workqueue(ziw_setup_wq);
 err_wq:
 	destroy_workqueue(ziw_wq);
 	return err;
@@ -366,6 +375,7 @@ static void __exit ziw_exit(void)
 	unregister_netdevice_notifier(&ziw_netdev_nb);
 	ib_unregister_driver(ZIW_RDMA_DRIVER_ID);
 	unregister_pernet_subsys(&ziw_net_ops);
+	destroy_workqueue(ziw_setup_wq);
 	destroy_workqueue(ziw_wq);
 	/* Regions and connections are freed by RCU callbacks. */
 	rcu_barrier();

@@ -75,6 +75,7 @@ static inline void ziw_live_add(enum ziw_live what, s64 n)
 
 /* For everything that has to leave softirq; unbound, since its items wait for locks. */
 extern struct workqueue_struct *ziw_wq;
+extern struct workqueue_struct *ziw_setup_wq;
 
 /* Parameters of a device; params.c says what each may be. */
 enum ziw_param {

@@ -330,6 +330,38 @@ TEST_F(ConnectTest, Backlog)
 	EXPECT_GE(established, requests);
 }
 
+/* Programs that connect several queue pairs tell them apart by that. */
+TEST_F(ConnectTest, RequestsComeInTheOrderOfTheConnects)
+{
+	constexpr uint8_t count = 16;
+	Listener listener(b, default_family());
+
+	if (!a.is_ziw())
+		GTEST_SKIP() << "only asked of ziw";
+	for (unsigned round = 0; round < rounds(20); round++) {
+		std::vector<std::unique_ptr<Endpoint>> ends, others;
+
+		for (uint8_t i = 0; i < count; i++)
+			ends.push_back(resolve(a, listener.address()));
+		for (uint8_t i = 0; i < count; i++) {
+			ConnectParameters parameters;
+
+			parameters.private_data = {i};
+			start_connect(*ends[i], parameters);
+		}
+		for (uint8_t i = 0; i < count; i++) {
+			auto event = listener.request();
+
+			EXPECT_EQ(event.private_data.at(0), i) << "in round " << round;
+			others.push_back(listener.endpoint(std::move(event)));
+		}
+		for (auto &other : others)
+			accept(*other);
+		for (auto &end : ends)
+			end->event(RDMA_CM_EVENT_ESTABLISHED);
+	}
+}
+
 TEST_F(ConnectTest, ManyInARow)
 {
 	Listener listener(b, default_family());
