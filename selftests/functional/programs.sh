@@ -13,7 +13,8 @@ perftest()
 {
 	between b a 18515 "$1" -F -R -d "${type}b" "${@:2}" -- "$1" -F -R -d "${type}a" "${@:2}" 10.0.0.2 > "$output" ||
 		{ cat "$output"; return 1; }
-	grep -qE '^ *[0-9]+ +[0-9]+ +[0-9.]+' "$output" || { cat "$output"; fail "no result"; }
+	# On a busy machine perftest may fail to find out how fast the CPU counts: infinite is a result, too.
+	grep -qE '^ *[0-9]+ +[0-9]+ +([0-9.]+|inf)' "$output" || { cat "$output"; fail "no result"; }
 }
 
 # perftest keeps receive credits of its own over iWARP. With events, a sender that has run out of them while none of
