@@ -95,6 +95,7 @@ between()
 	if ((rc || server_rc)); then
 		echo "server: '${command[*]}' on host '$server_host' ended with $server_rc and said:"
 		tail -n 40 "$log"
+		tail -n 3 /sys/class/infiniband/*/ziw/ended 2> /dev/null || :
 	fi
 	rm -f "$log"
 	((rc == 0)) || return "$rc"
