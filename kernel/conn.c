@@ -15,6 +15,15 @@
 /* Seconds that a ULP may take to answer a connect request, as other CMs allow. */
 #define REQUEST_TIMEOUT	60
 
+/* RFC 5041, 4.3. A test of what comes after 2^32 - 1 starts close to it. */
+#if IS_ENABLED(CONFIG_KUNIT)
+static unsigned int first_msn = 1;
+module_param(first_msn, uint, 0644);
+MODULE_PARM_DESC(first_msn, "first MSN of each untagged queue, for tests (1)");
+#else
+#define first_msn	1
+#endif
+
 /* --- references, work, timer --- */
 
 static void conn_free_rcu(struct rcu_head *rcu)
@@ -290,13 +299,13 @@ int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp)
 	if (!conn->irq || !conn->orq)
 		return -ENOMEM;
 
-	conn->tx.msn_send = 1;
-	conn->tx.msn_read = 1;
-	conn->tx.msn_atomic = 1;
-	conn->rx.msn[DDP_QN_SEND] = 1;
-	conn->rx.msn[DDP_QN_READ_REQ] = 1;
+	conn->tx.msn_send = first_msn;
+	conn->tx.msn_read = first_msn;
+	conn->tx.msn_atomic = first_msn;
+	conn->rx.msn[DDP_QN_SEND] = first_msn;
+	conn->rx.msn[DDP_QN_READ_REQ] = first_msn;
 	conn->rx.msn[DDP_QN_TERMINATE] = 1;
-	conn->rx.msn[DDP_QN_ATOMIC_RESP] = 1;
+	conn->rx.msn[DDP_QN_ATOMIC_RESP] = first_msn;
 
 	lock_sock(sk);
 	spin_lock_bh(&qp->lock);

@@ -99,8 +99,8 @@ objects_have_details()
 	grep -q "ziw_state RTS" <<< "$qp"
 	grep -q "initiator 1" <<< "$qp"
 	grep -q "crc 1" <<< "$qp"
-	rdma -dd resource show cq dev ziwa | grep -q overflowed
-	rdma -dd resource show mr dev ziwa | grep -q "type user"
+	rdma -dd resource show cq dev ziwa | has overflowed
+	rdma -dd resource show mr dev ziwa | has "type user"
 	(($(stat_of ziwa pinned_bytes) > 0 && $(stat_of ziwa ring_bytes) > 0))
 	kill %1 %2
 	wait || :

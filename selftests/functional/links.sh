@@ -125,11 +125,11 @@ alone()
 	local device=$1 address=$2
 
 	rdma link add ziw_t type ziw netdev "$device"
-	rdma link show | grep -q "^link ziw_t/1 .*netdev $device\|^link ziw_t/1 "
-	ibv_devinfo -d ziw_t | grep -q 'transport:.*iWARP'
+	rdma link show | has "^link ziw_t/1 .*netdev $device\|^link ziw_t/1 "
+	ibv_devinfo -d ziw_t | has 'transport:.*iWARP'
 	rping_between "" "" "$address" -C 3 -S 3000
 	rdma link delete ziw_t
-	! rdma link show | grep -q ziw_t || fail "the device is still there"
+	! rdma link show | has ziw_t || fail "the device is still there"
 }
 
 on_dummy()
@@ -177,7 +177,7 @@ refused()
 	[[ $(grep -cvE '^error: (Invalid argument|Operation not supported|File exists|No such device)$' \
 		<<< "$said") -gt 0 && $said != "" || $(dmesg) == *ziw* || $said == *exist* || $said == *'No such device'* ]] ||
 		fail "refused without a reason: $said"
-	! rdma link show | grep -q "^link $1/" || [[ ${keep-} ]] || fail "half a device is left"
+	! rdma link show | has "^link $1/" || [[ ${keep-} ]] || fail "half a device is left"
 }
 
 no_such_interface()
@@ -229,7 +229,7 @@ any_name()
 	# The iWARP port mapper in the kernel's CM takes no longer ones.
 	for name in x foo mlx5_0 a-b.c_1 "$(printf 'n%.0s' {1..31})"; do
 		rdma link add "$name" type ziw netdev t_one
-		ibv_devinfo -d "$name" | grep -q 'transport:.*iWARP' || fail "libibverbs does not find $name"
+		ibv_devinfo -d "$name" | has 'transport:.*iWARP' || fail "libibverbs does not find $name"
 		rping_between "" "" 10.2.0.1 -C 2
 		rdma link delete "$name"
 	done
@@ -242,7 +242,7 @@ rename_the_device()
 	ip link set t_one up
 	rdma link add ziw_t type ziw netdev t_one
 	rdma dev set ziw_t name other
-	ibv_devinfo -d other | grep -q 'transport:.*iWARP'
+	ibv_devinfo -d other | has 'transport:.*iWARP'
 	rping_between "" "" 10.2.0.1 -C 2
 	rdma link delete other
 }
@@ -276,7 +276,7 @@ renamed_interface()
 	ip -n a link set va down
 	ip -n a link set va name renamed
 	ip -n a link set renamed up
-	in_host a rdma link show ziwa/1 | grep -q 'netdev renamed'
+	in_host a rdma link show ziwa/1 | has 'netdev renamed'
 	wait_for_carrier a renamed
 	reach a 10.0.0.2
 	rping_between a b 10.0.0.2 -C 3
@@ -322,16 +322,16 @@ port_state()
 	finish_host a 1 va
 	finish_host b 2 vb
 	wait_for_carrier a va
-	rdma link show ziwa/1 | grep -q 'state ACTIVE physical_state LINK_UP'
+	rdma link show ziwa/1 | has 'state ACTIVE physical_state LINK_UP'
 	ip -n a link set va down
-	rdma link show ziwa/1 | grep -q 'state DOWN'
+	rdma link show ziwa/1 | has 'state DOWN'
 	# No carrier on the other side either.
-	rdma link show ziwb/1 | grep -q 'state DOWN'
+	rdma link show ziwb/1 | has 'state DOWN'
 	ip -n a link set va up
 	wait_for_carrier a va
 	wait_for_carrier b vb
-	rdma link show ziwa/1 | grep -q 'state ACTIVE'
-	rdma link show ziwb/1 | grep -q 'state ACTIVE'
+	rdma link show ziwa/1 | has 'state ACTIVE'
+	rdma link show ziwb/1 | has 'state ACTIVE'
 	reach a 10.0.0.2
 	rping_between a b 10.0.0.2 -C 3
 }
@@ -353,7 +353,7 @@ gone()
 	sleep 1
 	kill -0 "$client" "$server"
 	timeout 20 "$@" || fail "'$*' did not end"
-	! rdma link show | grep -q '^link ziwb/' || fail "the device is still there"
+	! rdma link show | has '^link ziwb/' || fail "the device is still there"
 	ends "$client" "the client"
 	# rping as a server does not watch for the removal of its device: it need not end by itself.
 	kill "$server" 2> /dev/null || :
@@ -402,7 +402,7 @@ racing_deletes()
 		rdma link delete ziw_t 2> /dev/null &
 		ip link delete t_one
 		wait $! || :
-		! rdma link show | grep -q ziw_t || fail "the device outlived its interface"
+		! rdma link show | has ziw_t || fail "the device outlived its interface"
 	done
 }
 

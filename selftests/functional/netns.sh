@@ -37,7 +37,7 @@ rping_inside()
 
 shared()
 {
-	rdma system show | grep -q 'netns shared'
+	rdma system show | has 'netns shared'
 	topology_up ""
 	# Seen from everywhere.
 	rdma link show ziwa/1
@@ -52,12 +52,12 @@ sockets_are_the_interfaces()
 	topology_up ""
 	become b rping -s -a 10.0.0.2 -C 1 > /dev/null 2>&1 &
 	listening 7174 $!
-	in_host b ss -tln | grep -q '10.0.0.2:7174' || {
+	in_host b ss -tln | has '10.0.0.2:7174' || {
 		in_host b ss -tlna
 		skip "kernel sockets are not shown here"
 	}
-	! ss -tln | grep -q ':7174' || fail "it listens in the initial namespace"
-	! in_host a ss -tln | grep -q ':7174' || fail "it listens in the other namespace"
+	! ss -tln | has ':7174' || fail "it listens in the initial namespace"
+	! in_host a ss -tln | has ':7174' || fail "it listens in the other namespace"
 	in_host a rping -c -a 10.0.0.2 -C 1
 }
 
@@ -65,7 +65,7 @@ sockets_are_the_interfaces()
 to_exclusive()
 {
 	rdma system set netns exclusive
-	rdma system show | grep -q 'netns exclusive'
+	rdma system show | has 'netns exclusive'
 }
 
 exclusive()
@@ -91,8 +91,8 @@ exclusive()
 	[[ $seen != *ziw* ]] || fail "seen in the initial namespace: $seen"
 	seen=$(ip netns exec b rdma dev show)
 	[[ $seen != *ziwa* ]] || fail "seen in the other namespace: $seen"
-	ip netns exec a ibv_devices | grep -q ziwa
-	! ip netns exec a ibv_devices | grep -q ziwb || fail "a can open the device of b"
+	ip netns exec a ibv_devices | has ziwa
+	! ip netns exec a ibv_devices | has ziwb || fail "a can open the device of b"
 	reach a 10.0.0.2
 	rping_inside
 	# Deleted from inside, and with its namespace.
@@ -123,7 +123,7 @@ exclusive_namespace_goes()
 		sleep 0.1
 	done
 	! ip link show vb > /dev/null 2>&1 || fail "the namespace lives on"
-	! rdma dev show | grep -q ziwa || fail "the device came back to the initial namespace, without an interface"
+	! rdma dev show | has ziwa || fail "the device came back to the initial namespace, without an interface"
 }
 
 # The interface moves to another namespace: the device cannot follow it, and must not stay behind.
@@ -133,10 +133,10 @@ interface_moves()
 	ip link add va type veth peer name vb
 	rdma link add ziwa type ziw netdev va
 	ip link set va netns a
-	! rdma link show | grep -q '^link ziwa/' || [[ $(rdma link show ziwa/1) == *'netdev va'* ]] ||
+	! rdma link show | has '^link ziwa/' || [[ $(rdma link show ziwa/1) == *'netdev va'* ]] ||
 		fail "a device without its interface: $(rdma link show)"
 	# A new one can be made where it is now.
-	! rdma link show | grep -q '^link ziwa/' || rdma link delete ziwa
+	! rdma link show | has '^link ziwa/' || rdma link delete ziwa
 	in_host a rdma link add ziwa type ziw netdev va
 }
 
@@ -155,10 +155,10 @@ deleted_by_the_dozen()
 		jobs -p | xargs -r kill 2> /dev/null || :
 		wait || :
 		for _ in {1..100}; do
-			rdma link show | grep -q ziw || break
+			rdma link show | has ziw || break
 			sleep 0.1
 		done
-		! rdma link show | grep -q ziw || fail "round $n: devices live on: $(rdma link show)"
+		! rdma link show | has ziw || fail "round $n: devices live on: $(rdma link show)"
 	done
 }
 

@@ -70,7 +70,7 @@ cmatose()
 
 server_and_client()
 {
-	between b a 7471 rdma_server -s 10.0.0.2 -- rdma_client -s 10.0.0.2 | grep -q 'rdma_client: end 0'
+	between b a 7471 rdma_server -s 10.0.0.2 -- rdma_client -s 10.0.0.2 | has 'rdma_client: end 0'
 }
 
 sockets()
@@ -96,11 +96,11 @@ copy()
 
 devinfo()
 {
-	ibv_devinfo -v -d "${type}a" | tee /dev/stderr | grep -q 'transport:.*iWARP'
-	ibv_devinfo -v -d "${type}a" | grep -q 'state:.*PORT_ACTIVE'
-	ibv_devices | grep -q ziwb
+	ibv_devinfo -v -d "${type}a" | has 'transport:.*iWARP'
+	ibv_devinfo -v -d "${type}a" | has 'state:.*PORT_ACTIVE'
+	ibv_devices | has ziwb
 	rdma dev show ziwa
-	rdma -d -p resource show | grep -q ziwa
+	rdma -d -p resource show | has ziwa
 }
 
 type=${ZIW_TYPE:-ziw}

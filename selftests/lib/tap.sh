@@ -21,6 +21,16 @@ tap_failed=0
 tap_log=$(mktemp)
 tap_clean_up=()
 
+# has [GREP-OPTION...] PATTERN: whether the input has such a line. Reads all of it: whoever writes to a "grep -q"
+# that has seen enough fails, and under pipefail the test with it.
+has()
+{
+	local text
+
+	text=$(cat)
+	grep -q "$@" <<< "$text"
+}
+
 # at_exit COMMAND: run when the script ends, latest first, however it ends.
 at_exit()
 {

@@ -91,6 +91,6 @@ topology_down()
 	local tag=${1-} host
 
 	for host in a b; do
-		! ip netns list | grep -qE "^$host$tag( |\$)" || ip netns delete "$host$tag"
+		[[ ! -e /run/netns/$host$tag ]] || ip netns delete "$host$tag"
 	done
 }
