@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Page fragments for what the transmit engine writes itself: headers, pads,
- * CRCs, and payload that is copied. One page block per CPU, used up from the
- * front; each fragment holds a reference to its page, so a block lives until
- * TCP has let go of the last of it.
+ * CRCs, and payload that is copied. Each CPU has a few page blocks, which take
+ * turns. One is used up from the front; each fragment holds a reference to its
+ * page, so nothing is written to a block again before TCP has let go of the
+ * last of it. Kernels that clear what they allocate make a new block dear.
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
@@ -11,33 +12,57 @@
 #include "batch.h"
 
 #define ARENA_ORDER	3
+/* 256 KiB: more than most links have on their way. */
+#define ARENA_BLOCKS	8
 
+/**
+ * struct arena - one CPU's blocks; bottom halves off
+ * @block: pages, one reference to each; NULL if it was never needed
+ * @size: bytes of each
+ * @current_block: the one in use
+ * @off: how far it is used
+ */
 struct arena {
-	struct page	*page;
+	struct page	*block[ARENA_BLOCKS];
+	unsigned int	size[ARENA_BLOCKS];
+	unsigned int	current_block;
 	unsigned int	off;
-	unsigned int	size;
 };
 
 static DEFINE_PER_CPU(struct arena, arenas);
 
-static bool arena_refill(struct arena *arena)
+static struct page *arena_alloc(unsigned int *size)
 {
 	struct page *page;
-	unsigned int order = ARENA_ORDER;
 
+	*size = PAGE_SIZE << ARENA_ORDER;
 	page = alloc_pages(GFP_ATOMIC | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY,
-			   order);
+			   ARENA_ORDER);
 	if (!page) {
-		order = 0;
+		*size = PAGE_SIZE;
 		page = alloc_page(GFP_ATOMIC | __GFP_NOWARN);
+	}
+	return page;
+}
+
+/* Go on with the next block, or with a new one in its place if TCP still holds it. */
+static bool arena_refill(struct arena *arena)
+{
+	unsigned int next = (arena->current_block + 1) % ARENA_BLOCKS, size;
+	struct page *page = arena->block[next];
+
+	/* A block made when memory was short is small, and not kept. */
+	if (!page || page_ref_count(page) != 1 || arena->size[next] == PAGE_SIZE) {
+		page = arena_alloc(&size);
 		if (!page)
 			return false;
+		if (arena->block[next])
+			put_page(arena->block[next]);
+		arena->block[next] = page;
+		arena->size[next] = size;
 	}
-	if (arena->page)
-		put_page(arena->page);
-	arena->page = page;
+	arena->current_block = next;
 	arena->off = 0;
-	arena->size = PAGE_SIZE << order;
 	return true;
 }
 
@@ -57,12 +82,12 @@ void *ziw_arena_get(unsigned int min, unsigned int want, unsigned int *len,
 {
 	struct arena *arena = this_cpu_ptr(&arenas);
 
-	if (arena->size - arena->off < min && !arena_refill(arena))
+	if (arena->size[arena->current_block] - arena->off < min && !arena_refill(arena))
 		return NULL;
-	*len = min(want, arena->size - arena->off);
-	*page = arena->page;
+	*len = min(want, arena->size[arena->current_block] - arena->off);
+	*page = arena->block[arena->current_block];
 	*off = arena->off;
-	return page_address(arena->page) + arena->off;
+	return page_address(*page) + arena->off;
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_arena_get);
 
@@ -77,19 +102,21 @@ void ziw_arena_commit(unsigned int len)
 EXPORT_SYMBOL_IF_KUNIT(ziw_arena_commit);
 
 /**
- * ziw_arena_exit - let go of every CPU's block
+ * ziw_arena_exit - let go of every CPU's blocks
  *
  * Context: process, when nothing transmits any more.
  */
 void ziw_arena_exit(void)
 {
+	unsigned int block;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
 		struct arena *arena = per_cpu_ptr(&arenas, cpu);
 
-		if (arena->page)
-			put_page(arena->page);
+		for (block = 0; block < ARENA_BLOCKS; block++)
+			if (arena->block[block])
+				put_page(arena->block[block]);
 		memset(arena, 0, sizeof(*arena));
 	}
 }

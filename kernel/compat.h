@@ -4,6 +4,7 @@
 #define ZIW_COMPAT_H
 
 #include <linux/version.h>
+#include <linux/skbuff.h>
 #include <linux/socket.h>
 #include <rdma/uverbs_ioctl.h>
 
@@ -93,6 +94,13 @@ static inline struct ib_udata *ziw_cq_udata(struct uverbs_attr_bundle *attrs)
 #else
 #define ziw_hrtimer_setup(timer, fn) \
 	hrtimer_setup(timer, fn, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT)
+#endif
+
+/* Fragments may lie in the memory of a device from 6.12 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+#define ziw_skb_readable(skb) true
+#else
+#define ziw_skb_readable(skb) skb_frags_readable(skb)
 #endif
 
 /* Page splicing through sendmsg replaced sendpage in 6.5. */

@@ -16,7 +16,10 @@
  * struct ziw_cursor - a position in a receive queue
  * @sk: socket, locked
  * @skb: buffer of the next byte
- * @off: offset in it
+ * @part: where in it: @skb itself, or one of its frag_list
+ * @frag: the fragment of @part that follows @data
+ * @data: the next byte
+ * @left: bytes that lie there in one piece
  * @seq: sequence number of the next byte
  * @avail: bytes from here on
  * @markers: markers are stepped over where bytes are skipped, copied or checked;
@@ -26,43 +29,31 @@
 struct ziw_cursor {
 	struct sock	*sk;
 	struct sk_buff	*skb;
-	u32		off;
+	struct sk_buff	*part;
+	unsigned int	frag;
+	const u8	*data;
+	u32		left;
 	u32		seq;
 	u32		avail;
 	bool		markers;
 	u32		start;
 };
 
-static inline void ziw_cursor_init(struct ziw_cursor *cur, struct sock *sk)
-{
-	cur->sk = sk;
-	cur->seq = tcp_sk(sk)->copied_seq;
-	cur->avail = tcp_inq(sk);
-	cur->off = 0;
-	cur->markers = false;
-	cur->skb = cur->avail ? tcp_recv_skb(sk, cur->seq, &cur->off) : NULL;
-	if (!cur->skb)
-		cur->avail = 0;
-}
+void ziw_cursor_init(struct ziw_cursor *cur, struct sock *sk);
+bool ziw_cursor_move_on(struct ziw_cursor *cur);
 
-/* Bytes in the current buffer; steps to the next buffer where there are none. */
+/* Bytes in the current piece; steps to the next piece where there are none. */
 static inline u32 ziw_cursor_raw_chunk(struct ziw_cursor *cur)
 {
-	while (cur->off >= cur->skb->len) {
-		if (skb_queue_is_last(&cur->sk->sk_receive_queue, cur->skb))
-			return 0;
-		cur->skb = skb_queue_next(&cur->sk->sk_receive_queue, cur->skb);
-		/* Buffers may overlap: TCP does not trim what was sent twice. */
-		cur->off = cur->seq - TCP_SKB_CB(cur->skb)->seq;
-		if (TCP_SKB_CB(cur->skb)->tcp_flags & TCPHDR_SYN)
-			cur->off--;
-	}
-	return cur->skb->len - cur->off;
+	if (!cur->left && !ziw_cursor_move_on(cur))
+		return 0;
+	return cur->left;
 }
 
 static inline void ziw_cursor_advance(struct ziw_cursor *cur, u32 n)
 {
-	cur->off += n;
+	cur->data += n;
+	cur->left -= n;
 	cur->seq += n;
 	cur->avail -= n;
 }
@@ -89,7 +80,7 @@ static inline bool ziw_cursor_pass_marker(struct ziw_cursor *cur)
 	return true;
 }
 
-/* Bytes at hand before the buffer's end or a marker; 0: there are none. */
+/* Bytes at hand before the piece's end or a marker; 0: there are none. */
 static inline u32 ziw_cursor_chunk(struct ziw_cursor *cur)
 {
 	if (!cur->markers)
@@ -120,8 +111,9 @@ static inline bool ziw_cursor_copy(struct ziw_cursor *cur, void *to, u32 len)
 	while (len) {
 		u32 n = min(len, ziw_cursor_chunk(cur));
 
-		if (!n || skb_copy_bits(cur->skb, cur->off, to, n))
+		if (!n)
 			return false;
+		memcpy(to, cur->data, n);
 		ziw_cursor_advance(cur, n);
 		to += n;
 		len -= n;
@@ -134,22 +126,10 @@ static inline bool ziw_cursor_crc(struct ziw_cursor *cur, u32 len, u32 *crc)
 {
 	while (len) {
 		u32 n = min(len, ziw_cursor_chunk(cur));
-		struct skb_seq_state st;
-		const u8 *data;
-		u32 done = 0, got;
 
 		if (!n)
 			return false;
-		skb_prepare_seq_read(cur->skb, cur->off, cur->off + n, &st);
-		while (done < n && (got = skb_seq_read(done, &data, &st))) {
-			/* What it returns ends with the fragment, not with the range. */
-			got = min(got, n - done);
-			*crc = crc32c(*crc, data, got);
-			done += got;
-		}
-		skb_abort_seq_read(&st);
-		if (done < n)
-			return false;
+		*crc = crc32c(*crc, cur->data, n);
 		ziw_cursor_advance(cur, n);
 		len -= n;
 	}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A position in a TCP receive queue: buffers, their fragments, and buffers in buffers. */
+#include "rx_queue.h"
+
+/* The next piece of the buffer. False if there is none. */
+static bool next_piece(struct ziw_cursor *cur)
+{
+	while (cur->part) {
+		const struct skb_shared_info *info = skb_shinfo(cur->part);
+		const skb_frag_t *frag = &info->frags[cur->frag];
+
+		if (cur->frag < info->nr_frags) {
+			/* Memory of a device can be neither checked nor copied. */
+			if (!ziw_skb_readable(cur->part))
+				return false;
+			cur->data = skb_frag_address(frag);
+			cur->left = skb_frag_size(frag);
+			cur->frag++;
+		} else {
+			cur->part = cur->part == cur->skb ? info->frag_list :
+				    cur->part->next;
+			if (!cur->part)
+				return false;
+			cur->data = cur->part->data;
+			cur->left = skb_headlen(cur->part);
+			cur->frag = 0;
+		}
+		if (cur->left)
+			return true;
+	}
+	return false;
+}
+
+/* Begin @skb at its byte @off. False: it has no such byte. */
+static bool enter(struct ziw_cursor *cur, struct sk_buff *skb, u32 off)
+{
+	cur->skb = skb;
+	cur->part = skb;
+	cur->frag = 0;
+	cur->data = skb->data;
+	cur->left = skb_headlen(skb);
+	while (off >= cur->left) {
+		off -= cur->left;
+		cur->left = 0;
+		if (!next_piece(cur))
+			return false;
+	}
+	cur->data += off;
+	cur->left -= off;
+	return true;
+}
+
+/**
+ * ziw_cursor_init - begin at the first byte that was not read
+ * @cur: to set up; cur->avail says how much there is
+ * @sk: socket, locked
+ */
+void ziw_cursor_init(struct ziw_cursor *cur, struct sock *sk)
+{
+	struct sk_buff *skb = NULL;
+	u32 off;
+
+	memset(cur, 0, sizeof(*cur));
+	cur->sk = sk;
+	cur->seq = tcp_sk(sk)->copied_seq;
+	cur->avail = tcp_inq(sk);
+	if (cur->avail)
+		skb = tcp_recv_skb(sk, cur->seq, &off);
+	if (!skb || !enter(cur, skb, off))
+		cur->avail = 0;
+}
+
+/**
+ * ziw_cursor_move_on - find the next byte, where the current piece has no more
+ * @cur: cursor
+ *
+ * Return: false: it is nowhere.
+ */
+bool ziw_cursor_move_on(struct ziw_cursor *cur)
+{
+	const struct sk_buff_head *queue = &cur->sk->sk_receive_queue;
+	struct sk_buff *skb = cur->skb;
+	u32 off;
+
+	if (next_piece(cur))
+		return true;
+	while (!skb_queue_is_last(queue, skb)) {
+		skb = skb_queue_next(queue, skb);
+		/* Buffers may overlap: TCP does not trim what was sent twice. */
+		off = cur->seq - TCP_SKB_CB(skb)->seq;
+		if (TCP_SKB_CB(skb)->tcp_flags & TCPHDR_SYN)
+			off--;
+		if (enter(cur, skb, off))
+			return true;
+	}
+	return false;
+}
