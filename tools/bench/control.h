@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* TCP sockets, and lines of text over one. */
+#pragma once
+
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verbs/verbs.h"
+
+namespace bench {
+
+using verbs::Fd;
+
+struct Address {
+	sockaddr_storage storage{};
+	socklen_t length = sizeof(storage);
+
+	sockaddr *get() { return reinterpret_cast<sockaddr *>(&storage); }
+	const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&storage); }
+	void set_port(uint16_t port);
+	uint16_t port() const;
+};
+
+std::vector<Address> look_up(const std::string &host, const std::string &port, bool passive);
+/* Bound and listening. */
+Fd listen_on(const Address &address);
+Fd connect_to(const std::vector<Address> &addresses, const std::string &what);
+Address local_address(int fd);
+Address remote_address(int fd);
+/* An IPv4 address mapped into IPv6 as what it is, for rdma_cm. */
+Address unmapped(const Address &address);
+void set_option(int fd, int level, int option, int value, const char *what);
+/* Throw when the peer is gone. */
+void send_all(int fd, const void *data, std::size_t size, int flags = 0);
+/* False at the end of the stream, if it comes before the first byte. */
+bool recv_all(int fd, void *data, std::size_t size, int flags = 0);
+
+class Control {
+public:
+	explicit Control(Fd fd) : fd_(std::move(fd)) {}
+
+	int fd() const { return fd_.get(); }
+	void say(const std::string &line);
+	/* None: nothing came in time. Throws when the other side is gone. */
+	std::optional<std::string> hear(verbs::milliseconds timeout);
+	/* A line that begins with this word; what is after it. "error" is thrown. */
+	std::string expect(const std::string &word, verbs::milliseconds timeout);
+	/* Wakes who waits, here and there. */
+	void abort() { ::shutdown(fd_.get(), SHUT_RDWR); }
+	/* The other side has ended. */
+	bool gone();
+
+private:
+	Fd fd_;
+	std::string pending_;
+};
+
+/* The word that begins a line is taken off; an "error" line is thrown. */
+std::string after_word(const std::string &line, const std::string &word);
+
+} // namespace bench

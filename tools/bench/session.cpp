@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include "session.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <iomanip>
+#include <iostream>
+#include <latch>
+#include <mutex>
+#include <sstream>
+
+namespace bench {
+
+namespace {
+
+/* A change of what is said over the control connection needs another one. */
+constexpr const char *greeting = "ziw-bench-1";
+
+double cpu_seconds(int who)
+{
+	rusage used;
+
+	if (getrusage(who, &used))
+		verbs::fail("getrusage");
+	auto seconds = [](const timeval &t) {
+		return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+	};
+	return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+/* The threads of one side. */
+class Crew {
+public:
+	/* control: shut down when one of them fails, so that nobody waits for it. */
+	Crew(Side &side, Control &control)
+		: side_(side), control_(control),
+		  start_(static_cast<std::ptrdiff_t>(side.threads()) + 1)
+	{
+		for (uint32_t i = 0; i < side.threads(); i++)
+			threads_.emplace_back([this, i] { run(i); });
+	}
+	~Crew()
+	{
+		/* Who is alive now, is so because something failed. */
+		if (!threads_.empty()) {
+			side_.cancel();
+			join();
+		}
+	}
+	void start() { start_.arrive_and_wait(); }
+	void join()
+	{
+		for (auto &thread : threads_)
+			thread.join();
+		threads_.clear();
+	}
+	void rethrow()
+	{
+		std::lock_guard lock(mutex_);
+
+		if (failure_)
+			std::rethrow_exception(failure_);
+	}
+	/* True: all threads have ended. */
+	bool finished(verbs::milliseconds within)
+	{
+		std::unique_lock lock(mutex_);
+
+		return ended_.wait_for(lock, within,
+				       [this] { return finished_ == side_.threads(); });
+	}
+	double cpu()
+	{
+		std::lock_guard lock(mutex_);
+
+		return cpu_;
+	}
+
+private:
+	void run(uint32_t thread)
+	{
+		start_.arrive_and_wait();
+		try {
+			side_.run(thread);
+		} catch (...) {
+			std::lock_guard lock(mutex_);
+			if (!failure_)
+				failure_ = std::current_exception();
+			side_.cancel();
+		}
+		std::lock_guard lock(mutex_);
+		cpu_ += cpu_seconds(RUSAGE_THREAD);
+		finished_++;
+		ended_.notify_all();
+		if (failure_)
+			control_.abort();
+	}
+
+	Side &side_;
+	Control &control_;
+	std::latch start_;
+	std::vector<std::thread> threads_;
+	std::mutex mutex_;
+	std::exception_ptr failure_;
+	std::condition_variable ended_;
+	double cpu_ = 0;
+	uint32_t finished_ = 0;
+};
+
+/* A line that is written over by the next, on a terminal. */
+class Progress {
+public:
+	Progress(const Options &options, const Config &config)
+		: quiet_(options.quiet), terminal_(isatty(2)), config_(config)
+	{
+	}
+	~Progress()
+	{
+		if (shown_ && terminal_)
+			std::cerr << "\r\033[K" << std::flush;
+	}
+	void show(double seconds, uint64_t messages)
+	{
+		/* Short ones need none; a log has no use for one each second. */
+		double every = terminal_ ? 1 : 10;
+		if (quiet_ || seconds < next_ + every)
+			return;
+		next_ = seconds;
+		auto rate = static_cast<double>(messages - before_) / (seconds - at_);
+		std::ostringstream line;
+		line << std::fixed << std::setprecision(1) << name(config_.transport) << " "
+		     << name(config_.operation) << " " << config_.size << " bytes: " << seconds
+		     << " s, " << messages;
+		if (config_.messages)
+			line << " of " << config_.messages;
+		line << " messages, " << rate * static_cast<double>(config_.size) / 1e6 << " MB/s";
+		std::cerr << (terminal_ ? "\r\033[K" : "") << line.str() << (terminal_ ? "" : "\n")
+			  << std::flush;
+		before_ = messages;
+		at_ = seconds;
+		shown_ = true;
+	}
+
+private:
+	bool quiet_, terminal_, shown_ = false;
+	Config config_;
+	double next_ = 0, at_ = 0;
+	uint64_t before_ = 0;
+};
+
+double since(verbs::Clock::time_point start)
+{
+	return std::chrono::duration<double>(verbs::Clock::now() - start).count();
+}
+
+std::string field(const std::map<std::string, std::string> &fields, const char *which)
+{
+	auto found = fields.find(which);
+
+	if (found == fields.end())
+		throw std::runtime_error("the server is no ziw-bench of this version");
+	return found->second;
+}
+
+void serve_one(Fd fd)
+{
+	Control control(std::move(fd));
+
+	try {
+		auto config = Config::parse(control.expect(greeting, patience));
+		auto here = unmapped(local_address(control.fd()));
+		auto side = config.is_tcp() ? tcp_server(config, here) : rdma_server(config, here);
+
+		control.say("ready port=" + std::to_string(side->port()) +
+			    " window=" + std::to_string(side->window()));
+		side->accept(control);
+		Crew crew(*side, control);
+		control.say("connected");
+		crew.start();
+		/* The client says nothing until it is told the result. */
+		while (!crew.finished(glance))
+			if (control.gone())
+				throw std::runtime_error("the client ended too soon");
+		crew.join();
+		crew.rethrow();
+		control.say("done messages=" + std::to_string(side->done()) +
+			    " cpu=" + std::to_string(crew.cpu()));
+		/* The client takes its connections down first. */
+		control.hear(patience);
+	} catch (const verbs::Error &e) {
+		/* The client's end. */
+		if (e.code() == ECONNRESET)
+			return;
+		std::cerr << "ziw-bench: " << e.what() << "\n";
+		control.say(std::string("error ") + e.what());
+	} catch (const std::exception &e) {
+		std::cerr << "ziw-bench: " << e.what() << "\n";
+		control.say(std::string("error ") + e.what());
+	}
+}
+
+} // namespace
+
+uint64_t Result::percentile(double part) const
+{
+	if (samples.empty())
+		return 0;
+	auto at = static_cast<std::size_t>(part * static_cast<double>(samples.size()));
+	return samples[std::min(at, samples.size() - 1)];
+}
+
+Result measure(const Options &options, const Config &config)
+{
+	Control control(connect_to(look_up(options.host, options.port, false),
+				   "cannot reach a server at " + options.host + " port " +
+					   options.port +
+					   " (is 'ziw-bench --server' running there?)"));
+	auto begin = verbs::Clock::now();
+	Result result;
+
+	control.say(std::string(greeting) + " " + config.text());
+	auto ready = parse_fields(control.expect("ready", patience));
+	auto server = unmapped(remote_address(control.fd()));
+	server.set_port(static_cast<uint16_t>(std::stoul(field(ready, "port"))));
+	auto side = config.is_tcp()
+			    ? tcp_client(config, server)
+			    : rdma_client(config, server, std::stoul(field(ready, "window")));
+	control.expect("connected", patience);
+	result.setup = since(begin);
+
+	Progress progress(options, config);
+	Crew crew(*side, control);
+	auto cpu = cpu_seconds(RUSAGE_SELF);
+	crew.start();
+	auto start = verbs::Clock::now();
+	std::optional<std::string> done;
+	while (!done) {
+		try {
+			done = control.hear(glance);
+		} catch (...) {
+			crew.rethrow();
+			throw;
+		}
+		result.seconds = since(start);
+		progress.show(result.seconds, side->done());
+	}
+	auto told = parse_fields(after_word(*done, "done"));
+	crew.join();
+	crew.rethrow();
+	control.say("bye");
+	result.config = config;
+	result.device = side->device();
+	result.client_cpu = cpu_seconds(RUSAGE_SELF) - cpu;
+	result.server_cpu = std::stod(field(told, "cpu"));
+	result.messages = side->done();
+	result.copied = side->copied();
+	result.samples = std::move(side->samples);
+	if (!config.is_request())
+		for (auto &sample : result.samples)
+			sample /= 2;
+	std::sort(result.samples.begin(), result.samples.end());
+	return result;
+}
+
+void serve(const Options &options)
+{
+	auto listener = listen_on([&] {
+		auto all = look_up(options.bind, options.port, true);
+		/* One for both families, if there is. */
+		for (auto &address : all)
+			if (address.storage.ss_family == AF_INET6)
+				return address;
+		return all.at(0);
+	}());
+
+	for (;;) {
+		Fd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+		if (!fd) {
+			if (errno == EINTR || errno == ECONNABORTED)
+				continue;
+			verbs::fail("accept");
+		}
+		if (options.once) {
+			serve_one(std::move(fd));
+			std::exit(0);
+		}
+		std::thread([given = std::move(fd)]() mutable {
+			try {
+				serve_one(std::move(given));
+			} catch (const std::exception &) {
+				/* The client is gone, and cannot be told. */
+			}
+		}).detach();
+	}
+}
+
+} // namespace bench
