@@ -15,7 +15,7 @@ backend_prepare()
 }
 
 # backend_command N: fills the array "command" with the process that is machine N.
-# Reads: vm (its directory), shares, two, cpus, mem, icount.
+# Reads: vm (its directory), shares, two, cpus, mem, icount, plugin.
 backend_command()
 {
 	local n=$1 accel=tcg,thread=multi cpu=max entry name read_only
@@ -28,6 +28,7 @@ backend_command()
 		accel=tcg,thread=single cpu=max,-erms,-fsrm
 		command+=(-icount "shift=0,sleep=off")
 	fi
+	[[ ! $plugin ]] || command+=(-plugin "$plugin")
 	command+=(-accel "$accel" -cpu "$cpu" -kernel "$kernel" -initrd "$initramfs"
 		-append "console=ttyS0 loglevel=4 panic=-1 oops=panic mitigations=off"
 		-serial "file:$vm/serial"

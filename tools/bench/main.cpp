@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* ziw-bench: see ziw-bench(1). */
+#include <infiniband/verbs.h>
+#include <sys/mman.h>
+
 #include <csignal>
 #include <fstream>
 #include <iostream>
@@ -11,6 +14,19 @@ using namespace bench;
 namespace {
 
 constexpr int exit_failed = 1, exit_usage = 2;
+
+/*
+ * Have all of the program in memory before anything is timed: it may come from a slow file system.
+ * That this is not allowed, or that there is no RDMA device, is no failure.
+ */
+void warm_up()
+{
+	/* Loads the providers. */
+	if (auto *list = ibv_get_device_list(nullptr))
+		ibv_free_device_list(list);
+	if (!mlockall(MCL_CURRENT))
+		munlockall();
+}
 
 int run(const Options &options)
 {
@@ -54,6 +70,7 @@ try {
 		std::cout << help_text();
 		return 0;
 	}
+	warm_up();
 	if (options.server)
 		serve(options);
 	return run(options);
