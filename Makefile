@@ -21,8 +21,8 @@ man_dir = $(DESTDIR)/usr/share/man
 # $(call refuse,WORDS): end in one line that says what is missing and how to mend it.
 refuse = { echo "ziw: $(1)" >&2; exit 1; }
 
-.PHONY: modules provider tools install uninstall demo check conformance fuzz coverage canaries lint shell clean help \
-	need-headers need-root need-dkms
+.PHONY: modules provider tools install install-tools uninstall demo check conformance fuzz coverage canaries bench \
+	profile lint shell clean help need-headers need-root need-dkms
 
 modules: need-headers ## build ziw.ko for the running kernel, or for KVER=release or KDIR=headers
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -41,10 +41,16 @@ install: need-root need-dkms need-headers provider ## install the module (DKMS),
 	install -m 644 provider/man/*.7 $(man_dir)/man7/
 	dkms install --force ziw/$(version) -k $(KVER)
 
-uninstall: need-root ## remove what install put there
+install-tools: need-root tools ## install ziw-wire and ziw-bench with their man pages
+	install -d $(DESTDIR)/usr/bin $(man_dir)/man1
+	install -m 755 $(BUILD)/tools/ziw-wire $(BUILD)/tools/ziw-bench $(DESTDIR)/usr/bin/
+	install -m 644 tools/wire/*.1 tools/bench/*.1 $(man_dir)/man1/
+
+uninstall: need-root ## remove what install and install-tools put there
 	if dkms status -m ziw -v $(version) | grep -q .; then dkms remove ziw/$(version) --all; fi
 	rm -rf $(source_dir)
 	rm -f $(provider_dir)/libziw-rdmav*.so $(driver_dir)/ziw.driver $(man_dir)/man7/ziw.7
+	rm -f $(addprefix $(DESTDIR)/usr/bin/,ziw-wire ziw-bench) $(addprefix $(man_dir)/man1/,ziw-wire.1 ziw-bench.1)
 
 demo: need-root ## two hosts in a virtual machine exchange RDMA traffic; installs what it needs
 	selftests/vm/run --kernel 6.12 -- selftests/demo
@@ -64,6 +70,12 @@ canaries: need-root ## plant faults in copies of the source, and see the tests c
 coverage: need-root ## what of kernel/ the tests execute, on the debug kernel, line by line
 	selftests/coverage
 
+bench: need-root ## measure against TCP, siw and rxe in a virtual machine; installs what it needs
+	selftests/bench/run
+
+profile: need-root ## where the instructions of each operation go, by function
+	selftests/bench/profile
+
 lint: need-root ## checkpatch, sparse, clang-format, shellcheck; installs what it needs
 	selftests/lint
 
@@ -77,7 +89,7 @@ clean: ## remove what the targets above built here (the test machines' cache sta
 	rm -f Module.symvers modules.order
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 15
 
 need-headers:
 	@test -e $(KDIR)/Makefile || \

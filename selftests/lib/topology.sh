@@ -13,7 +13,7 @@
 #	+-----------------------+            +-----------------------+
 #
 # With a tag T the names are aT, bT, vaT, vbT, ziwaT and ziwbT; the addresses stay the same.
-# ZIW_TYPE names another driver (siw), and then the RDMA devices are called siwa and siwb; ZIW_TYPE_A and
+# ZIW_TYPE names another driver (siw; or none), and then the RDMA devices are called siwa and siwb; ZIW_TYPE_A and
 # ZIW_TYPE_B do so for one host.
 
 # in_host NAMESPACE COMMAND...: unlike "ip netns exec" this keeps /sys, where RDMA devices in shared
@@ -48,7 +48,8 @@ topology_up()
 	done
 	for host in a b; do
 		[[ $host == a ]] && type=${ZIW_TYPE_A:-${ZIW_TYPE:-ziw}} || type=${ZIW_TYPE_B:-${ZIW_TYPE:-ziw}}
-		in_host "$host$tag" rdma link add "$type$host$tag" type "$type" netdev "v$host$tag"
+		[[ $type == none ]] ||
+			in_host "$host$tag" rdma link add "$type$host$tag" type "$type" netdev "v$host$tag"
 	done
 	wait_for_carrier "a$tag" "va$tag"
 	wait_for_carrier "b$tag" "vb$tag"

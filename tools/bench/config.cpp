@@ -334,7 +334,7 @@ OPERATION: write, read, send, write-imm, fetch-add, cmp-swap; or idle, which onl
   -q, --quiet           no progress
   -p, --port N          the server's TCP port (default 18620)
       --bind ADDRESS    server: only there
-      --once            server: end after one client's last connection
+      --once            server: end after one measurement
 
 Exit code: 0; 1 if the measurement failed; 2 if called wrongly. See ziw-bench(1).
 )";

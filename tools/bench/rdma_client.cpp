@@ -13,7 +13,7 @@ namespace {
 /* A connection's progress. */
 struct Flow {
 	uint64_t target, posted = 0, completed = 0, credits = 0;
-	bool fin_posted = false, fin_done = false;
+	bool fin_posted = false;
 };
 
 class RdmaClient final : public Side {
@@ -68,7 +68,7 @@ private:
 	void completed(const ibv_wc &wc);
 	ibv_send_wr work(Link &link, uint64_t number, ibv_sge *sge) const;
 	void ping_pong();
-	bool one_trip(Link &link, uint64_t number);
+	void one_trip(Link &link, uint64_t number);
 
 	Rdma rdma_;
 	std::vector<Flow> flows_;
@@ -204,7 +204,6 @@ void RdmaClient::completed(const ibv_wc &wc)
 	case fin:
 		count(flow.posted - flow.completed);
 		flow.completed = flow.posted;
-		flow.fin_done = true;
 		break;
 	case credit:
 		flow.credits += window_ / credits_per_window;
@@ -257,8 +256,7 @@ void RdmaClient::stream(uint32_t thread)
 	}
 }
 
-/* False: what was waited for has come with the stream's end. */
-bool RdmaClient::one_trip(Link &link, uint64_t number)
+void RdmaClient::one_trip(Link &link, uint64_t number)
 {
 	auto &config = rdma_.config;
 	auto &layout = rdma_.layout;
@@ -286,7 +284,6 @@ bool RdmaClient::one_trip(Link &link, uint64_t number)
 			rdma_.post_receive(link, wc.wr_id, layout.in(link.index), layout.stride);
 		}
 	}
-	return true;
 }
 
 void RdmaClient::ping_pong()

@@ -229,6 +229,8 @@ Result measure(const Options &options, const Config &config)
 			    : rdma_client(config, server, std::stoul(field(ready, "window")));
 	control.expect("connected", patience);
 	result.setup = since(begin);
+	if (config.operation == Operation::idle && !options.quiet)
+		std::cerr << config.qps << " connected after " << result.setup << " s" << std::endl;
 
 	Progress progress(options, config);
 	Crew crew(*side, control);
