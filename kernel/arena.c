@@ -12,19 +12,21 @@
 #include "batch.h"
 
 #define ARENA_ORDER	3
-/* 256 KiB: more than most links have on their way. */
-#define ARENA_BLOCKS	8
+/* 1 MiB, if so much is on its way. */
+#define ARENA_BLOCKS	32
 
 /**
  * struct arena - one CPU's blocks; bottom halves off
- * @block: pages, one reference to each; NULL if it was never needed
+ * @block: pages, one reference to each
  * @size: bytes of each
+ * @num: how many there are
  * @current_block: the one in use
  * @off: how far it is used
  */
 struct arena {
 	struct page	*block[ARENA_BLOCKS];
 	unsigned int	size[ARENA_BLOCKS];
+	unsigned int	num;
 	unsigned int	current_block;
 	unsigned int	off;
 };
@@ -45,22 +47,40 @@ static struct page *arena_alloc(unsigned int *size)
 	return page;
 }
 
-/* Go on with the next block, or with a new one in its place if TCP still holds it. */
+/*
+ * Go on with the oldest block. If TCP still holds it there is one block more from
+ * now on, as long as there may be; then a new one takes its place. So there are as
+ * many as were on their way at a time, and not more.
+ */
 static bool arena_refill(struct arena *arena)
 {
-	unsigned int next = (arena->current_block + 1) % ARENA_BLOCKS, size;
-	struct page *page = arena->block[next];
+	unsigned int next = arena->num ? (arena->current_block + 1) % arena->num : 0;
+	unsigned int size;
+	struct page *page;
 
 	/* A block made when memory was short is small, and not kept. */
-	if (!page || page_ref_count(page) != 1 || arena->size[next] == PAGE_SIZE) {
-		page = arena_alloc(&size);
-		if (!page)
-			return false;
-		if (arena->block[next])
-			put_page(arena->block[next]);
-		arena->block[next] = page;
-		arena->size[next] = size;
+	if (arena->num && page_ref_count(arena->block[next]) == 1 &&
+	    arena->size[next] > PAGE_SIZE)
+		goto out;
+	page = arena_alloc(&size);
+	if (!page)
+		return false;
+	if (arena->num < ARENA_BLOCKS && size > PAGE_SIZE) {
+		/* Behind the one that is in use, before the oldest. */
+		next = arena->num ? arena->current_block + 1 : 0;
+		memmove(&arena->block[next + 1], &arena->block[next],
+			(arena->num - next) * sizeof(arena->block[0]));
+		memmove(&arena->size[next + 1], &arena->size[next],
+			(arena->num - next) * sizeof(arena->size[0]));
+		arena->num++;
+	} else if (arena->num) {
+		put_page(arena->block[next]);
+	} else {
+		arena->num = 1;
 	}
+	arena->block[next] = page;
+	arena->size[next] = size;
+out:
 	arena->current_block = next;
 	arena->off = 0;
 	return true;
@@ -114,9 +134,8 @@ void ziw_arena_exit(void)
 	for_each_possible_cpu(cpu) {
 		struct arena *arena = per_cpu_ptr(&arenas, cpu);
 
-		for (block = 0; block < ARENA_BLOCKS; block++)
-			if (arena->block[block])
-				put_page(arena->block[block]);
+		for (block = 0; block < arena->num; block++)
+			put_page(arena->block[block]);
 		memset(arena, 0, sizeof(*arena));
 	}
 }

@@ -5,6 +5,7 @@
  */
 #include <linux/mm.h>
 #include "batch.h"
+#include "copy.h"
 
 /* Below this a referenced fragment costs more than a copied one. */
 #define MIN_SPLICE	256
@@ -73,7 +74,7 @@ static bool fpdu_copy_plain(struct ziw_fpdu *fpdu, const void *data, unsigned in
 		to = ziw_arena_get(1, len, &n, &page, &off);
 		if (!to)
 			return false;
-		memcpy(to, data, n);
+		ziw_copy(to, data, n);
 		ziw_arena_commit(n);
 		/* The CRC is of the copy: the source may be changing. */
 		if (fpdu->crc_on)

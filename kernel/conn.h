@@ -74,6 +74,8 @@ struct ziw_tx_wqe {
  * @open: FPDUs may be sent: always for an initiator; for a responder from the
  *        initiator's first FPDU on (RFC 5044, 7.1.2; RFC 6581, 5)
  * @rtr: ZIW_RTR_*, the indication that is still to be sent; 0: none
+ * @hello: to a ziw that said hello, the answer is still to be sent
+ * @peer_ulpdu: largest ULPDU that the peer takes, if it is a ziw; 0: unknown
  * @failed: nothing more is sent
  * @terminate: @term is to be sent
  * @terminated: it is with TCP
@@ -90,6 +92,8 @@ struct ziw_tx {
 	bool			running;
 	bool			open;
 	u8			rtr;
+	bool			hello;
+	u32			peer_ulpdu;
 	bool			failed;
 	bool			terminate;
 	bool			terminated;
@@ -406,6 +410,12 @@ static inline u32 ziw_llp_acked(const struct sock *sk)
 static inline u32 ziw_llp_next(const struct sock *sk)
 {
 	return tcp_sk(sk)->write_seq;
+}
+
+/* The largest window that the peer has offered. Socket lock. */
+static inline u32 ziw_llp_window(const struct sock *sk)
+{
+	return tcp_sk(sk)->max_window;
 }
 
 /* Payload of a full segment. Socket lock. */

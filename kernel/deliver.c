@@ -224,12 +224,29 @@ static void write_placed(struct ziw_rx_fpdu *fpdu)
 	rx->write_last = fpdu->hdr.last;
 }
 
+/* Return: whether it was a ziw's hello, which is no message. */
+static bool rx_hello(struct ziw_rx_fpdu *fpdu)
+{
+	struct ziw_conn *conn = fpdu->conn;
+	struct ziw_hello hello;
+
+	ziw_hello_decode(&fpdu->hdr, &hello);
+	if (conn->initiator ? hello.kind != ZIW_HELLO_ANSWER :
+			      hello.kind != ZIW_HELLO_ASK || !conn->rx.want_rtr)
+		return false;
+	conn->tx.peer_ulpdu = min_t(u32, hello.max_ulpdu, MPA_MAX_MULPDU);
+	conn->tx.hello = !conn->initiator;
+	return true;
+}
+
 static void rx_write(struct ziw_rx_fpdu *fpdu)
 {
 	enum ziw_mr_error mr_err = ZIW_MR_BOUNDS;
 	struct ziw_mr *mr;
 	bool ok;
 
+	if (!fpdu->payload && rx_hello(fpdu))
+		return;
 	if (!qp_allows(fpdu->conn, IB_ACCESS_REMOTE_WRITE, fpdu->payload)) {
 		rx_fault(fpdu, TERM_RDMAP_PROT_ACCESS, NULL);
 		return;

@@ -89,10 +89,11 @@ static void rx_handled(const struct ziw_rx_fpdu *fpdu)
 }
 
 /*
- * Look at the FPDU at @start. Return: the octets of the stream it takes when it
- * was handled; 0 if it is not all there yet; negative when the stream has ended.
+ * Look at the FPDU at @start, and move that behind it. Return: the octets of the
+ * stream that it took, if it was handled; 0 if it is not all there yet; negative
+ * when the stream has ended.
  */
-static int rx_one(struct ziw_conn *conn, const struct ziw_cursor *start)
+static int rx_one(struct ziw_conn *conn, struct ziw_cursor *start)
 {
 	struct ziw_rx_fpdu fpdu = { .conn = conn };
 	bool markers = conn->rx.markers;
@@ -143,6 +144,13 @@ static int rx_one(struct ziw_conn *conn, const struct ziw_cursor *start)
 	if (conn->rx.failed)
 		return -EPROTO;
 	rx_handled(&fpdu);
+	/* On from where its payload was read, not over all of that once more. */
+	raw_len -= fpdu.data.seq - start->seq;
+	fpdu.data.markers = false;
+	if (!ziw_cursor_skip(&fpdu.data, raw_len))
+		return rx_broken(conn);
+	raw_len = fpdu.data.seq - start->seq;
+	*start = fpdu.data;
 	return raw_len;
 }
 
@@ -163,8 +171,6 @@ static u32 rx_burst(struct ziw_conn *conn)
 		if (n <= 0)
 			break;
 		used += n;
-		if (!ziw_cursor_skip(&cur, n))
-			break;
 	}
 	ziw_stat_add(conn->dev, ZIW_STAT_RX_FPDUS, rx->fpdus);
 	ziw_stat_add(conn->dev, ZIW_STAT_RX_BYTES, rx->payload);

@@ -10,6 +10,7 @@
 #include <linux/skbuff.h>
 #include <net/tcp.h>
 #include "compat.h"
+#include "copy.h"
 #include "proto/wire.h"
 
 /**
@@ -113,7 +114,7 @@ static inline bool ziw_cursor_copy(struct ziw_cursor *cur, void *to, u32 len)
 
 		if (!n)
 			return false;
-		memcpy(to, cur->data, n);
+		ziw_copy(to, cur->data, n);
 		ziw_cursor_advance(cur, n);
 		to += n;
 		len -= n;

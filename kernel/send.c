@@ -16,21 +16,33 @@
 /* Between tries when memory is short: an interval no user notices. */
 #define TX_RETRY_JIFFIES	1
 
+/* Enough that the peer handles one while the next ones come. */
+#define LARGE_FPDUS_PER_WINDOW	4
+
 /**
  * ziw_tx_max_payload - most payload of one FPDU
  * @conn: connection; socket lock held
  * @tagged: by which model
+ *
+ * An FPDU fits a TCP segment (RFC 5044, 5.1), except where both ends are ziw: there
+ * its cost counts, and who receives waits for all of it in any case. It is whole
+ * pages then, and several are on their way in the window that the peer has offered.
  *
  * Return: bytes.
  */
 u32 ziw_tx_max_payload(const struct ziw_conn *conn, bool tagged)
 {
 	u32 mulpdu = ziw_param(conn->dev, ZIW_PARAM_MAX_FPDU);
+	u32 header = tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN;
+	u32 payload, large;
 
-	if (!mulpdu)
-		mulpdu = ziw_mpa_mulpdu(ziw_llp_emss(conn->sk),
-					conn->tx.batch.markers);
-	return mulpdu - (tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN);
+	if (mulpdu)
+		return mulpdu - header;
+	payload = ziw_mpa_mulpdu(ziw_llp_emss(conn->sk), conn->tx.batch.markers) - header;
+	large = min(conn->tx.peer_ulpdu, ziw_llp_window(conn->sk) / LARGE_FPDUS_PER_WINDOW);
+	if (large < header + PAGE_SIZE)
+		return payload;
+	return max_t(u32, payload, round_down(large - header, PAGE_SIZE));
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_tx_max_payload);
 
@@ -570,6 +582,19 @@ static enum ziw_tx_result tx_build_request(struct ziw_conn *conn)
 	return ZIW_TX_BUILT;
 }
 
+static enum ziw_tx_result tx_build_hello(struct ziw_conn *conn, enum ziw_hello_kind kind)
+{
+	const struct ziw_hello hello = { .kind = kind, .max_ulpdu = MPA_MAX_MULPDU };
+	struct ziw_ddp_hdr hdr = {
+		.last	= true,
+		.tagged	= true,
+		.opcode	= RDMAP_WRITE,
+	};
+
+	ziw_hello_encode(&hdr, &hello);
+	return ziw_tx_build_short(conn, &hdr, NULL, 0);
+}
+
 /* The initiator's sign that it is ready, RFC 6581 section 5. */
 static enum ziw_tx_result tx_build_rtr(struct ziw_conn *conn)
 {
@@ -584,9 +609,7 @@ static enum ziw_tx_result tx_build_rtr(struct ziw_conn *conn)
 			orq_add(conn, ZIW_ORQ_RTR, tx->msn_read++, 0, 0);
 		break;
 	case ZIW_RTR_WRITE:
-		hdr.tagged = true;
-		hdr.opcode = RDMAP_WRITE;
-		ret = ziw_tx_build_short(conn, &hdr, NULL, 0);
+		ret = tx_build_hello(conn, ZIW_HELLO_ASK);
 		break;
 	default:
 		hdr.opcode = RDMAP_SEND;
@@ -629,6 +652,11 @@ static enum ziw_tx_result tx_build(struct ziw_conn *conn)
 		return ZIW_TX_WAIT;
 	if (tx->rtr)
 		return tx_build_rtr(conn);
+	if (tx->hello) {
+		ret = tx_build_hello(conn, ZIW_HELLO_ANSWER);
+		tx->hello = ret != ZIW_TX_BUILT;
+		return ret;
+	}
 
 	if (responses && (tx->resp_sent || (tx->prefer_response && !tx->wqe.active)))
 		return ziw_tx_build_response(conn);

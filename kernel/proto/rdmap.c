@@ -186,3 +186,35 @@ const char *ziw_terminate_name(u16 code)
 		return term_names[i].name;
 	return code >> 8 == 0 ? "local catastrophic error" : "unknown error";
 }
+
+/* "ziw" and the kind. */
+#define HELLO_STAG	0x7a697700
+/* The upper half of the TO: "FPDU". */
+#define HELLO_TO	0x46504455ULL
+
+/**
+ * ziw_hello_encode - make a hello of a Write without payload
+ * @hdr: its header; STag and TO are set
+ * @hello: what to say
+ */
+void ziw_hello_encode(struct ziw_ddp_hdr *hdr, const struct ziw_hello *hello)
+{
+	hdr->stag = HELLO_STAG | hello->kind;
+	hdr->to = HELLO_TO << 32 | hello->max_ulpdu;
+}
+
+/**
+ * ziw_hello_decode - whether a Write without payload is a hello
+ * @hdr: its header
+ * @hello: filled; hello->kind is ZIW_HELLO_NONE if it is none
+ */
+void ziw_hello_decode(const struct ziw_ddp_hdr *hdr, struct ziw_hello *hello)
+{
+	u32 kind = hdr->stag ^ HELLO_STAG;
+
+	hello->kind = ZIW_HELLO_NONE;
+	hello->max_ulpdu = (u32)hdr->to;
+	if (hdr->to >> 32 == HELLO_TO &&
+	    (kind == ZIW_HELLO_ASK || kind == ZIW_HELLO_ANSWER))
+		hello->kind = kind;
+}

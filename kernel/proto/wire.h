@@ -244,6 +244,31 @@ u32 ziw_imm_with_send(u32 data, u32 msn);
 void ziw_imm_decode(const u8 *buf, struct ziw_imm *imm);
 void ziw_imm_encode(u8 *buf, const struct ziw_imm *imm);
 
+/*
+ * Nobody looks at STag and TO of a segment without payload (RFC 5041, 7.1). In the
+ * RTR Write of a ziw they say that it is one, and which FPDUs it takes; a ziw that
+ * responds says the same in a Write of its own. Of all other peers neither is sent
+ * an FPDU that exceeds a TCP segment.
+ */
+enum ziw_hello_kind {
+	ZIW_HELLO_NONE,
+	ZIW_HELLO_ASK,
+	ZIW_HELLO_ANSWER,
+};
+
+/**
+ * struct ziw_hello - what a ziw says of itself
+ * @kind: by whom
+ * @max_ulpdu: largest ULPDU it takes
+ */
+struct ziw_hello {
+	enum ziw_hello_kind	kind;
+	u32			max_ulpdu;
+};
+
+void ziw_hello_encode(struct ziw_ddp_hdr *hdr, const struct ziw_hello *hello);
+void ziw_hello_decode(const struct ziw_ddp_hdr *hdr, struct ziw_hello *hello);
+
 enum ziw_atomic_op {
 	ATOMIC_FETCH_ADD	= 0,
 	ATOMIC_CMP_SWAP		= 2,
