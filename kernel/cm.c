@@ -419,7 +419,8 @@ static void choose_reply(struct ziw_conn *conn, const struct iw_cm_conn_param *p
 {
 	const struct ziw_mpa_frame *request = &conn->frame;
 	const struct ziw_dev *dev = conn->dev;
-	u8 rtr = ziw_param(dev, ZIW_PARAM_RTR);
+	/* None is about requests: one that wants an RTR gets an offer. */
+	u8 rtr = ziw_param(dev, ZIW_PARAM_RTR) ? : ZIW_RTR_ALL;
 
 	conn->crc = request->crc ||
 		    ziw_param(dev, ZIW_PARAM_CRC) == ZIW_CRC_REQUIRED;

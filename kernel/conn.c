@@ -640,8 +640,8 @@ static int send_request(struct ziw_conn *conn)
 
 	if (conn->rev == 2) {
 		frame.enhanced = true;
-		frame.p2p = true;
 		frame.rtr = ziw_param(dev, ZIW_PARAM_RTR);
+		frame.p2p = frame.rtr;
 		/* The response to an RTR read needs a place to wait. */
 		if (frame.rtr == ZIW_RTR_READ)
 			conn->want_ord = max(conn->want_ord, 1U);

@@ -23,7 +23,7 @@ enum param_kind {
  * struct param_info - what a parameter takes
  * @name: in both places
  * @kind: how its text is read
- * @or_zero: 0 is good, too
+ * @or_zero: 0, of a set the empty one, is good, too
  * @min: smallest number
  * @max: largest number, or number of words
  * @words: for CHOICE and SET
@@ -73,8 +73,8 @@ static const struct param_info infos[ZIW_PARAM_NUM] = {
 		"markers", NUMBER, false, 0, 1, NULL, "0 or 1",
 	},
 	[ZIW_PARAM_RTR] = {
-		"rtr", SET, false, 0, ARRAY_SIZE(rtr_words), rtr_words,
-		"one or more of: send write read",
+		"rtr", SET, true, 0, ARRAY_SIZE(rtr_words), rtr_words,
+		"none, or one or more of: send write read",
 	},
 };
 
@@ -131,6 +131,8 @@ static int parse_set(const struct param_info *info, char *text, u32 *value)
 	int i;
 
 	*value = 0;
+	if (info->or_zero && !strcmp(text, "none"))
+		return 0;
 	while ((word = strsep(&text, " ,\t")) != NULL) {
 		if (!*word)
 			continue;
@@ -183,6 +185,8 @@ static int print(const struct param_info *info, u32 value, char *buf)
 		return sysfs_emit(buf, "%u\n", value);
 	if (info->kind == CHOICE)
 		return sysfs_emit(buf, "%s\n", info->words[value]);
+	if (!value)
+		return sysfs_emit(buf, "none\n");
 	for (i = 0; i < info->max; i++)
 		if (value & BIT(i))
 			len += sysfs_emit_at(buf, len, "%s%s", len ? " " : "",
@@ -241,7 +245,7 @@ MODULE_PARM_DESC(markers,
 		 "ask the peer for markers in what it sends, 0 or 1 (default 0)");
 MODULE_PARAM(rtr, ZIW_PARAM_RTR);
 MODULE_PARM_DESC(rtr,
-		 "what may tell the responder that the initiator is ready: send, write, read (default all)");
+		 "what may tell the responder that the initiator is ready: send, write, read (default all); none: requests are of the client-server model");
 
 /* --- a device's --- */
 

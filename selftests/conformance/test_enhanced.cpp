@@ -515,6 +515,17 @@ TEST_F(Rfc6581_9_2, SomeRtrIsOfferedWhereNoneSuits)
 	EXPECT_FALSE(replied.enhanced->rtr_send);
 }
 
+TEST_F(Rfc6581_9_2, SomeRtrIsOfferedWhereTheDeviceItselfAsksForNone)
+{
+	if (lacks_parameter("rtr"))
+		GTEST_SKIP() << "this device's RTR types cannot be set";
+	Parameter rtr("rtr", "none");
+
+	respond(enhanced_request(peer_to_peer(true, false, false)));
+	EXPECT_TRUE(replied.enhanced->peer_to_peer);
+	EXPECT_TRUE(replied.enhanced->rtr_send);
+}
+
 TEST_F(Rfc6581_9_2, ResponderWaitsForTheRtr)
 {
 	respond(enhanced_request(peer_to_peer(true, true, true)));
@@ -678,6 +689,27 @@ TEST_F(Rfc6581_9_2_initiator, InitiatorGeneratesNoRtrThatItsPolicyRulesOut)
 	EXPECT_EQ(terminate.code, 0x2007) << wire::terminate_name(terminate.code);
 	peer->finish();
 	expect_setup_failure();
+}
+
+TEST_F(Rfc6581_9_2_initiator, ClientServerIsAskedForWhereThePolicyIsNoRtr)
+{
+	if (lacks_parameter("rtr"))
+		GTEST_SKIP() << "this device's RTR types cannot be set";
+	Parameter rtr("rtr", "none");
+
+	ASSERT_TRUE(asks(resources(3, 5)));
+	ASSERT_TRUE(asked.enhanced);
+	EXPECT_FALSE(asked.enhanced->peer_to_peer);
+	EXPECT_FALSE(any_rtr(*asked.enhanced));
+	EXPECT_EQ(asked.enhanced->ird, 3);
+	EXPECT_EQ(asked.enhanced->ord, 5);
+	answer(reply_to(asked));
+	end->event(RDMA_CM_EVENT_ESTABLISHED, patience());
+	/* The first FPDU is the ULP's. */
+	EXPECT_FALSE(peer->next(moment));
+	ASSERT_EQ(end->post(send_work(1, {region->sge(0, 5)})), 0);
+	EXPECT_EQ(peer->expect(Opcode::send).payload.size(), 5u);
+	expect_alive();
 }
 
 /* --- 8, 9.3: errors --- */

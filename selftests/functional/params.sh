@@ -20,7 +20,7 @@ PARAMETERS=(
 	"crc|required|off,preferred,required|on,offf,2|off, preferred or required"
 	"mpa_rev|2|1,2|0,3|1 or 2"
 	"markers|0|0,1|2,yes|0 or 1"
-	"rtr|send write read|send,write,read,send read,send write read|none,send+read,|one or more of: send write read"
+	"rtr|send write read|send,write,read,send read,send write read,none|no,none send,send+read,|none, or one or more of: send write read"
 )
 
 # set_to FILE VALUE
