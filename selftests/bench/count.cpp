@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * A plugin for QEMU's emulator: how often each block of instructions was executed between two marks
- * (ZIW_BENCH_MARK in tools/bench/side.h), per CPU. Each pair of marks adds lines
+ * (ZIW_BENCH_MARK in tools/bench/side.h), on each CPU. Each pair of marks adds a line "window
+ *NUMBER" to the file out=FILE, and a line per block and CPU:
  *
- *	window NUMBER
- *	CPU ADDRESS INSTRUCTIONS
+ *	CPU ADDRESS TIMES SIZE...
  *
- * to the file out=FILE, where ADDRESS is that of an instruction, at which a run of instructions
- *begins that no jump leads into; a run that crosses functions is cut by what reads this, which
- *knows sizes: each line has
- *
- *	CPU ADDRESS TIMES BYTES...
- *
- * with the sizes of its instructions.
+ * with the sizes of its instructions, since a block may reach from one function into the next. One
+ *that an exception leaves early is counted as a whole.
  *
  * QEMU's header for plugins is not in Debian; the few functions used are declared here, for version
  *1 of the interface.

@@ -4,6 +4,8 @@
 # The storage pairs: the same target by RDMA and by TCP. Sourced by guest. Kernel consumers are in the initial
 # namespace, so both ends are one host, at an address of an interface with ziw: its traffic takes lo, which has an MTU
 # of 1500 for that. The target is null_blk, or a file system in memory: what is measured is the way there.
+#
+# shellcheck disable=SC2034,SC2154 # path is guest's, and so are limit and run
 
 storage_up()
 {
