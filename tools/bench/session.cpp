@@ -36,7 +36,7 @@ public:
 	/* control: shut down when one of them fails, so that nobody waits for it. */
 	Crew(Side &side, Control &control)
 		: side_(side), control_(control),
-		  start_(static_cast<std::ptrdiff_t>(side.threads()) + 1)
+		  ready_(static_cast<std::ptrdiff_t>(side.threads()))
 	{
 		for (uint32_t i = 0; i < side.threads(); i++)
 			threads_.emplace_back([this, i] { run(i); });
@@ -45,11 +45,23 @@ public:
 	{
 		/* Who is alive now, is so because something failed. */
 		if (!threads_.empty()) {
+			if (!go_.try_wait())
+				go_.count_down();
 			side_.cancel();
 			join();
 		}
 	}
-	void start() { start_.arrive_and_wait(); }
+	/*
+	 * Returns when it was that they began. Taken before they may: on one CPU they can be
+	 * through before this thread runs again.
+	 */
+	verbs::Clock::time_point start()
+	{
+		ready_.wait();
+		auto now = verbs::Clock::now();
+		go_.count_down();
+		return now;
+	}
 	void join()
 	{
 		for (auto &thread : threads_)
@@ -81,7 +93,8 @@ public:
 private:
 	void run(uint32_t thread)
 	{
-		start_.arrive_and_wait();
+		ready_.count_down();
+		go_.wait();
 		try {
 			side_.run(thread);
 		} catch (...) {
@@ -100,7 +113,7 @@ private:
 
 	Side &side_;
 	Control &control_;
-	std::latch start_;
+	std::latch ready_, go_{1};
 	std::vector<std::thread> threads_;
 	std::mutex mutex_;
 	std::exception_ptr failure_;
@@ -235,8 +248,7 @@ Result measure(const Options &options, const Config &config)
 	Progress progress(options, config);
 	Crew crew(*side, control);
 	auto cpu = cpu_seconds(RUSAGE_SELF);
-	crew.start();
-	auto start = verbs::Clock::now();
+	auto start = crew.start();
 	std::optional<std::string> done;
 	while (!done) {
 		try {
