@@ -610,6 +610,91 @@ TEST_F(Rfc5044_4_5, FpdusFitTheSegmentOfTcp)
 	}
 }
 
+/* What a ziw says of itself in a Write without payload: kernel/proto/wire.h. */
+Segment hello(uint32_t kind, uint64_t largest)
+{
+	return Segment::write(0x7a697700 | kind, uint64_t(0x46504455) << 32 | largest);
+}
+
+TEST_F(Rfc5044_4_5, FpdusOverTheSegmentAreForAPeerThatSaysItTakesThem)
+{
+	if (!b.is_ziw())
+		GTEST_SKIP() << "only asked of ziw";
+	for (unsigned largest : {1000u, 6000u, 30000u, 64768u, 0xffffffffu}) {
+		for (bool marked : {false, true}) {
+			SCOPED_TRACE(testing::Message() << largest << (marked ? " markers" : ""));
+			auto ask = enhanced_request(
+				{.peer_to_peer = true, .rtr_write = true, .ird = 1, .ord = 1});
+
+			if (marked)
+				ask.flags |= MpaFrame::m;
+			peer.reset();
+			end.reset();
+			respond(ask);
+			ASSERT_FALSE(HasFatalFailure());
+			peer->send(hello(1, largest));
+			auto answer = peer->expect(Opcode::write);
+			EXPECT_EQ(answer.stag, 0x7a697702u);
+			EXPECT_EQ(answer.to, uint64_t(0x46504455) << 32 | 64768);
+			EXPECT_TRUE(answer.payload.empty());
+			ASSERT_EQ(end->post(send_work(1, {region->sge(0, size)})), 0);
+			std::size_t most = 0;
+			for (bool last = false; !last;) {
+				last = peer->expect(Opcode::send).last;
+				most = std::max(most, peer->last_fpdu().ulpdu.size());
+			}
+			if (largest < 4096) {
+				EXPECT_LE(most, 1460u);
+			} else {
+				EXPECT_LE(most, largest);
+				EXPECT_GE(most, 4096u);
+			}
+		}
+	}
+}
+
+TEST_F(Rfc5044_4_5, FpdusOverTheSegmentAreForAPeerThatAnswersSo)
+{
+	if (!b.is_ziw())
+		GTEST_SKIP() << "only asked of ziw";
+	initiate();
+	peer->send(hello(2, 30000));
+	expect_alive();
+	ASSERT_EQ(end->post(send_work(1, {region->sge(0, size)})), 0);
+	std::size_t most = 0;
+	for (bool last = false; !last;) {
+		last = peer->expect(Opcode::send).last;
+		most = std::max(most, peer->last_fpdu().ulpdu.size());
+	}
+	EXPECT_GE(most, 4096u);
+	EXPECT_LE(most, 30000u);
+}
+
+TEST_F(Rfc5044_4_5, WritesThatAreAlmostLikeThatChangeNothing)
+{
+	const Segment others[] = {hello(2, 30000), hello(3, 30000), hello(0, 30000),
+				  Segment::write(0x7a697701, 30000),
+				  Segment::write(1, uint64_t(0x46504455) << 32 | 30000)};
+
+	if (!b.is_ziw())
+		GTEST_SKIP() << "only asked of ziw";
+	for (const auto &other : others) {
+		peer.reset();
+		end.reset();
+		respond(enhanced_request(
+			{.peer_to_peer = true, .rtr_write = true, .ird = 1, .ord = 1}));
+		ASSERT_FALSE(HasFatalFailure());
+		peer->send(other);
+		/* Not the first FPDU any more. */
+		peer->send(hello(1, 30000));
+		ASSERT_EQ(end->post(send_work(1, {region->sge(0, 20000)})), 0);
+		for (bool last = false; !last;) {
+			last = peer->expect(Opcode::send).last;
+			EXPECT_LE(peer->last_fpdu().wire_length, 1460u);
+		}
+	}
+}
+
 TEST_F(Rfc5044_4_5, UlpdusAreNotShrunkBelow128Octets)
 {
 	connect(100);

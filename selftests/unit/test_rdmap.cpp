@@ -369,4 +369,43 @@ TEST(TerminateProperty, WhatIsDecodedMeansTheSameWhenSaidAgain)
 	}
 }
 
+TEST(Hello, IsUnderstood)
+{
+	for (auto kind : {ZIW_HELLO_ASK, ZIW_HELLO_ANSWER}) {
+		for (u32 largest : {0u, 128u, 64768u, 0xffffffffu}) {
+			const ziw_hello said = {.kind = kind, .max_ulpdu = largest};
+			ziw_ddp_hdr hdr = {.tagged = true, .last = true, .opcode = RDMAP_WRITE};
+			ziw_hello heard;
+
+			ziw_hello_encode(&hdr, &said);
+			ziw_hello_decode(&hdr, &heard);
+			EXPECT_EQ(heard.kind, kind);
+			EXPECT_EQ(heard.max_ulpdu, largest);
+		}
+	}
+}
+
+TEST(Hello, IsNothingElse)
+{
+	const ziw_hello said = {.kind = ZIW_HELLO_ASK, .max_ulpdu = 64768};
+	ziw_ddp_hdr right = {.tagged = true, .last = true, .opcode = RDMAP_WRITE};
+	ziw_hello heard;
+
+	ziw_hello_encode(&right, &said);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		auto wrong = right;
+
+		if (bit < 32)
+			wrong.stag ^= u32(1) << bit;
+		else
+			wrong.to ^= u64(1) << bit;
+		ziw_hello_decode(&wrong, &heard);
+		EXPECT_NE(heard.kind, ZIW_HELLO_ASK) << "bit " << bit;
+		EXPECT_NE(heard.kind, ZIW_HELLO_ANSWER) << "bit " << bit;
+	}
+	const ziw_ddp_hdr empty = {.tagged = true, .last = true, .opcode = RDMAP_WRITE};
+	ziw_hello_decode(&empty, &heard);
+	EXPECT_EQ(heard.kind, ZIW_HELLO_NONE);
+}
+
 } // namespace
