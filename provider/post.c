@@ -77,7 +77,7 @@ static const struct ziw_send_op ziw_send_ops[] = {
 			 IBV_SEND_SOLICITED | IBV_SEND_INLINE)
 
 /* Room for one more? Ask the kernel's index only when ours says no. */
-static bool ziw_ring_full(struct ziw_ring *ring, uint32_t prod)
+bool ziw_ring_full(struct ziw_ring *ring, uint32_t prod)
 {
 	if (prod - ring->cons < ring->entries)
 		return false;
@@ -87,7 +87,7 @@ static bool ziw_ring_full(struct ziw_ring *ring, uint32_t prod)
 }
 
 /* Show the kernel the slots up to @prod. */
-static void ziw_ring_publish(struct ziw_ring *ring, uint32_t prod)
+void ziw_ring_publish(struct ziw_ring *ring, uint32_t prod)
 {
 	ring->prod = prod;
 	ziw_store_release(&ring->hdr->prod, prod);
@@ -97,7 +97,7 @@ static void ziw_ring_publish(struct ziw_ring *ring, uint32_t prod)
  * Must the kernel be told of what was just published? The barrier pairs with
  * the one between the kernel's store of the flag and its last look at prod.
  */
-static bool ziw_ring_need_doorbell(const struct ziw_ring *ring)
+bool ziw_ring_need_doorbell(const struct ziw_ring *ring)
 {
 	ziw_full_barrier();
 	return __atomic_load_n(&ring->hdr->flags, __ATOMIC_RELAXED) &
@@ -108,7 +108,7 @@ static bool ziw_ring_need_doorbell(const struct ziw_ring *ring)
  * The kernel allocates for these commands, but what is in the ring cannot be
  * taken back: to fail for want of memory would have the caller post it twice.
  */
-static int ziw_doorbell_send(struct ibv_qp *ibqp)
+int ziw_doorbell_send(struct ibv_qp *ibqp)
 {
 	struct ibv_send_wr *none;
 	int ret;
@@ -165,8 +165,8 @@ static int ziw_fill_sges(struct ziw_sq_wqe *wqe, int max,
 	return 0;
 }
 
-static void ziw_fill_bind(struct ziw_sq_wqe *wqe, const struct ibv_mw *mw,
-			  uint32_t rkey, const struct ibv_mw_bind_info *info)
+void ziw_fill_bind(struct ziw_sq_wqe *wqe, const struct ibv_mw *mw,
+		   uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
 	wqe->ex = mw->rkey;
 	wqe->rkey = rkey;

@@ -457,16 +457,25 @@ static struct ibv_qp *ziw_create_qp_ex(struct ibv_context *ibctx,
 {
 	struct ziw_cmd_create_qp_resp resp = {};
 	struct ibv_create_qp cmd = {};
+	uint64_t send_ops = 0;
 	struct ziw_qp *qp;
 	int ret;
 
 	if (attr->qp_type != IBV_QPT_RC ||
-	    !check_comp_mask(attr->comp_mask, IBV_QP_INIT_ATTR_PD)) {
+	    !check_comp_mask(attr->comp_mask,
+			     IBV_QP_INIT_ATTR_PD |
+			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
 	if (!attr->send_cq || !attr->recv_cq) {
 		errno = EINVAL;
+		return NULL;
+	}
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		send_ops = attr->send_ops_flags;
+	if (!ziw_qp_offers(send_ops)) {
+		errno = EOPNOTSUPP;
 		return NULL;
 	}
 
@@ -484,6 +493,9 @@ static struct ibv_qp *ziw_create_qp_ex(struct ibv_context *ibctx,
 		goto err_destroy;
 
 	qp->sig_all = attr->sq_sig_all;
+	/* Not before the command, which takes the object as it makes it. */
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		ziw_qp_fill_ex(qp);
 	return &qp->vqp.qp;
 
 err_destroy:

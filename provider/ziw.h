@@ -6,6 +6,7 @@
  *	verbs.c	making and destroying objects
  *	ring.c	mapping the rings
  *	post.c	filling SQ, RQ and SRQ
+ *	wr.c	filling the SQ call by call, ibv_wr_*()
  *	cq.c	emptying the CQ
  */
 #ifndef ZIW_H
@@ -226,12 +227,19 @@ struct ziw_srq {
  * @sq: send queue
  * @rq: receive queue; has no ring if the QP has an SRQ
  * @sig_all: each send WR is to be signalled
+ * @wqe: between wr_start and wr_complete: the slot being filled; NULL: none yet.
+ *       Guarded by sq.lock, which is held meanwhile, like what follows
+ * @wr_prod: the index after the slots filled since wr_start
+ * @wr_err: what the first mistake since wr_start was
  */
 struct ziw_qp {
 	struct verbs_qp		vqp;
 	struct ziw_wq		sq;
 	struct ziw_wq		rq;
 	bool			sig_all;
+	struct ziw_sq_wqe	*wqe;
+	uint32_t		wr_prod;
+	int			wr_err;
 };
 
 static inline struct ziw_context *to_ziw_context(struct ibv_context *ibctx)
@@ -254,6 +262,11 @@ static inline struct ziw_srq *to_ziw_srq(struct ibv_srq *ibsrq)
 	return container_of(ibsrq, struct ziw_srq, ibv_srq);
 }
 
+static inline struct ziw_qp *to_ziw_qp_ex(struct ibv_qp_ex *ibqp)
+{
+	return container_of(ibqp, struct ziw_qp, vqp.qp_ex);
+}
+
 static inline struct ziw_qp *to_ziw_qp(struct ibv_qp *ibqp)
 {
 	return container_of(ibqp, struct ziw_qp, vqp.qp);
@@ -272,6 +285,12 @@ void ziw_cq_forget(struct ziw_cq *cq, uint32_t qpn);
 void ziw_cq_fill_ex(struct ziw_cq *cq);
 
 /* post.c */
+bool ziw_ring_full(struct ziw_ring *ring, uint32_t prod);
+void ziw_ring_publish(struct ziw_ring *ring, uint32_t prod);
+bool ziw_ring_need_doorbell(const struct ziw_ring *ring);
+int ziw_doorbell_send(struct ibv_qp *ibqp);
+void ziw_fill_bind(struct ziw_sq_wqe *wqe, const struct ibv_mw *mw,
+		   uint32_t rkey, const struct ibv_mw_bind_info *info);
 int ziw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 		  struct ibv_send_wr **bad_wr);
 int ziw_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
@@ -280,6 +299,10 @@ int ziw_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
 		struct ibv_mw_bind *bind);
 int ziw_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr);
+
+/* wr.c */
+bool ziw_qp_offers(uint64_t ops);
+void ziw_qp_fill_ex(struct ziw_qp *qp);
 
 /* verbs.c */
 extern const struct verbs_context_ops ziw_context_ops;

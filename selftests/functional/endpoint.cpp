@@ -113,7 +113,7 @@ Endpoint::Endpoint(Host &host, verbs::CmChannel channel, verbs::CmId id, const Q
 		recv_cq_ = make_cq(recv_channel_.get());
 	}
 
-	ibv_qp_init_attr attr{};
+	ibv_qp_init_attr_ex attr{};
 	attr.qp_type = IBV_QPT_RC;
 	attr.send_cq = config.cq ? config.cq : send_cq_.get();
 	attr.recv_cq = config.cq ? config.cq : recv_cq_.get();
@@ -124,8 +124,13 @@ Endpoint::Endpoint(Host &host, verbs::CmChannel channel, verbs::CmId id, const Q
 	attr.cap.max_send_sge = config.send_sge ? config.send_sge : host.max_sge();
 	attr.cap.max_recv_sge = config.srq ? 0 : config.recv_sge ? config.recv_sge : host.max_sge();
 	attr.cap.max_inline_data = config.max_inline;
-	check(rdma_create_qp(id_.get(), config.pd ? config.pd : host.pd(), &attr),
-	      "rdma_create_qp");
+	attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+	attr.pd = config.pd ? config.pd : host.pd();
+	if (config.send_ops) {
+		attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		attr.send_ops_flags = config.send_ops;
+	}
+	check(rdma_create_qp_ex(id_.get(), &attr), "rdma_create_qp_ex");
 	qp_.reset(id_.get());
 	max_inline_ = attr.cap.max_inline_data;
 	host_.discard_async_events(qp());

@@ -62,6 +62,8 @@ struct QpConfig {
 	/* Of its own unless given, and then for both queues. */
 	ibv_cq *cq = nullptr;
 	int cq_entries = 256;
+	/* enum ibv_qp_create_send_ops_flags: a QP for ibv_wr_*(). */
+	uint64_t send_ops = 0;
 };
 
 class Endpoint {
@@ -76,6 +78,7 @@ public:
 	rdma_cm_id *id() { return id_.get(); }
 	rdma_event_channel *channel() { return channel_.get(); }
 	ibv_qp *qp() { return id_->qp; }
+	ibv_qp_ex *qp_ex() { return ibv_qp_to_qp_ex(qp()); }
 	ibv_cq *send_cq() { return qp()->send_cq; }
 	ibv_cq *recv_cq() { return qp()->recv_cq; }
 	ibv_comp_channel *send_channel() { return send_channel_.get(); }
