@@ -92,7 +92,8 @@ static void cq_overflow_work(struct work_struct *work)
  *
  * Context: any. Takes cq->lock.
  * Return: false if the CQ has overflowed: the CQE is lost, the consumer gets
- * IB_EVENT_CQ_ERR, and the caller has to bring its QP to the error state.
+ * IB_EVENT_CQ_ERR, and the caller has to bring its QP to the error state. Of a CQ
+ * that ignores overruns the CQE is lost, and that is all.
  */
 bool ziw_cq_push(struct ziw_cq *cq, struct ziw_cqe *cqe, struct ib_qp *qp)
 {
@@ -112,12 +113,12 @@ bool ziw_cq_push(struct ziw_cq *cq, struct ziw_cqe *cqe, struct ib_qp *qp)
 	 */
 	cons = smp_load_acquire(&ring->hdr->cons);
 	if (cq->overflowed || ring->index - cons > ring->mask) {
-		if (!cq->overflowed) {
+		if (!cq->overflowed && !cq->ignore_overrun) {
 			cq->overflowed = true;
 			queue_work(ziw_wq, &cq->overflow_work);
 		}
 		spin_unlock_irqrestore(&cq->lock, irq);
-		return false;
+		return cq->ignore_overrun;
 	}
 	memcpy(ziw_ring_slot(ring, ring->index), cqe, sizeof(*cqe));
 	ring->index++;
@@ -230,7 +231,7 @@ int ziw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 /**
  * ziw_create_cq - verb: create a CQ
  * @ibcq: allocated by the RDMA core
- * @attr: at most ZIW_MAX_CQE entries; no flags
+ * @attr: at most ZIW_MAX_CQE entries; IB_UVERBS_CQ_FLAGS_*
  * @attrs: of the command, NULL for a kernel consumer
  *
  * Context: process.
@@ -246,7 +247,8 @@ int ziw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	int err;
 
 	/* A CQE carries a timestamp of CLOCK_MONOTONIC whether asked for or not. */
-	if (attr->flags & ~(IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION))
+	if (attr->flags & ~(IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION |
+			    IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN))
 		return -EOPNOTSUPP;
 	if (!attr->cqe || attr->cqe > ZIW_MAX_CQE)
 		return -EINVAL;
@@ -256,6 +258,7 @@ int ziw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		return -ENOMEM;
 
 	spin_lock_init(&cq->lock);
+	cq->ignore_overrun = attr->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
 	ziw_hrtimer_setup(&cq->mod_timer, cq_mod_timer);
 	tasklet_setup(&cq->notify, cq_notify_tasklet);
 	INIT_WORK(&cq->overflow_work, cq_overflow_work);

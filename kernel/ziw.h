@@ -358,6 +358,7 @@ int ziw_dealloc_mw(struct ib_mw *ibmw);
  *        consumers poll in any context
  * @ring: CQEs; ring.index is prod
  * @overflowed: a CQE was lost, no more are written
+ * @ignore_overrun: never to be so: what there is no room for is dropped
  * @mod_count: an event waits for so many CQEs; 0: for none
  * @mod_period: or for so many microseconds
  * @mod_pending: CQEs that an event waits with
@@ -371,6 +372,7 @@ struct ziw_cq {
 	spinlock_t		lock;		/* guards the rest */
 	struct ziw_ring		ring;
 	bool			overflowed;
+	bool			ignore_overrun;
 	u16			mod_count;
 	u16			mod_period;
 	u32			mod_pending;

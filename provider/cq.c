@@ -3,6 +3,7 @@
  * The completion queue: polling through either interface, and arming.
  */
 #include <errno.h>
+#include <time.h>
 
 #include "ziw.h"
 
@@ -241,6 +242,23 @@ static uint64_t ziw_read_completion_ts(struct ibv_cq_ex *ibcq)
 	return to_ziw_cq_ex(ibcq)->cqe->timestamp;
 }
 
+static uint64_t ziw_now_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* By what the two clocks are apart now: an adjustment counts for the past, too. */
+static uint64_t ziw_read_wallclock(struct ibv_cq_ex *ibcq)
+{
+	uint64_t age = ziw_now_ns(CLOCK_MONOTONIC) -
+		       to_ziw_cq_ex(ibcq)->cqe->timestamp;
+
+	return ziw_now_ns(CLOCK_REALTIME) - age;
+}
+
 /* Addresses of InfiniBand, which iWARP has not. */
 static uint32_t ziw_read_no_u32(struct ibv_cq_ex *ibcq)
 {
@@ -270,4 +288,5 @@ void ziw_cq_fill_ex(struct ziw_cq *cq)
 	ex->read_sl = ziw_read_no_u8;
 	ex->read_dlid_path_bits = ziw_read_no_u8;
 	ex->read_completion_ts = ziw_read_completion_ts;
+	ex->read_completion_wallclock_ns = ziw_read_wallclock;
 }

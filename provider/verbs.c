@@ -257,14 +257,20 @@ static struct ibv_cq_ex *ziw_create_cq_ex(struct ibv_context *ibctx,
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
 		flags = attr->flags;
 	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS) ||
-	    !check_comp_mask(flags, IBV_CREATE_CQ_ATTR_SINGLE_THREADED) ||
+	    !check_comp_mask(flags, IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
+				    IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) ||
 	    !check_comp_mask(attr->wc_flags,
 			     IBV_WC_STANDARD_FLAGS |
-			     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)) {
+			     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
 
+	if (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) {
+		plain.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+		plain.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	}
 	cq = ziw_make_cq(ibctx, &plain,
 			 !(flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED));
 	if (!cq)
