@@ -15,13 +15,10 @@
  * structure a second time where a script of rdma-core has seen its header;
  * here it has not, and drv_payload is what is used.
  */
-#define _STRUCT_ziw_alloc_pd_resp	struct {}
 #define _STRUCT_ziw_create_cq_resp	struct {}
 #define _STRUCT_ziw_create_srq_resp	struct {}
 #define _STRUCT_ziw_create_qp_resp	struct {}
 
-DECLARE_DRV_CMD(ziw_cmd_alloc_pd, IB_USER_VERBS_CMD_ALLOC_PD,
-		empty, ziw_alloc_pd_resp);
 DECLARE_DRV_CMD(ziw_cmd_create_cq, IB_USER_VERBS_EX_CMD_CREATE_CQ,
 		empty, ziw_create_cq_resp);
 DECLARE_DRV_CMD(ziw_cmd_resize_cq, IB_USER_VERBS_CMD_RESIZE_CQ,
@@ -78,39 +75,6 @@ static int ziw_query_rt_values(struct ibv_context *ibctx,
 		mask |= IBV_VALUES_MASK_RAW_CLOCK;
 	}
 	values->comp_mask = mask;
-	return 0;
-}
-
-static struct ibv_pd *ziw_alloc_pd(struct ibv_context *ibctx)
-{
-	struct ziw_cmd_alloc_pd_resp resp = {};
-	struct ibv_alloc_pd cmd;
-	struct ibv_pd *ibpd;
-	int ret;
-
-	ibpd = calloc(1, sizeof(*ibpd));
-	if (!ibpd)
-		return NULL;
-
-	ret = ibv_cmd_alloc_pd(ibctx, ibpd, &cmd, sizeof(cmd),
-			       &resp.ibv_resp, sizeof(resp));
-	if (ret) {
-		free(ibpd);
-		errno = ret;
-		return NULL;
-	}
-	return ibpd;
-}
-
-static int ziw_dealloc_pd(struct ibv_pd *ibpd)
-{
-	int ret;
-
-	ret = ibv_cmd_dealloc_pd(ibpd);
-	if (ret)
-		return ret;
-
-	free(ibpd);
 	return 0;
 }
 
@@ -251,12 +215,16 @@ static struct ibv_cq_ex *ziw_create_cq_ex(struct ibv_context *ibctx,
 		.channel = attr->channel,
 		.comp_vector = attr->comp_vector,
 	};
+	struct ibv_pd *pd = NULL;
 	struct ziw_cq *cq;
 	uint32_t flags = 0;
 
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+		pd = attr->parent_domain;
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
 		flags = attr->flags;
-	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS) ||
+	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS |
+					      IBV_CQ_INIT_ATTR_MASK_PD) ||
 	    !check_comp_mask(flags, IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
 				    IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) ||
 	    !check_comp_mask(attr->wc_flags,
@@ -266,16 +234,25 @@ static struct ibv_cq_ex *ziw_create_cq_ex(struct ibv_context *ibctx,
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
+	if (pd && !to_ziw_pd(pd)->parent_of) {
+		errno = EINVAL;
+		return NULL;
+	}
 
 	if (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) {
 		plain.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
 		plain.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	}
 	cq = ziw_make_cq(ibctx, &plain,
-			 !(flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED));
+			 !(flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) &&
+				 (!pd || ziw_pd_shared(pd)));
 	if (!cq)
 		return NULL;
 
+	if (pd) {
+		cq->pd = to_ziw_pd(pd);
+		ziw_pd_get(pd);
+	}
 	ziw_cq_fill_ex(cq);
 	return &cq->vcq.cq_ex;
 }
@@ -326,6 +303,8 @@ static int ziw_destroy_cq(struct ibv_cq *ibcq)
 	if (ret)
 		return ret;
 
+	if (cq->pd)
+		ziw_pd_put(&cq->pd->ibv_pd);
 	ziw_lock_destroy(&cq->lock);
 	ziw_ring_unmap(&cq->ring);
 	free(cq);
@@ -335,7 +314,7 @@ static int ziw_destroy_cq(struct ibv_cq *ibcq)
 /* Returns 0 or an errno value. */
 static int ziw_wq_map(struct ziw_wq *wq, int cmd_fd,
 		      const struct ziw_ring_info *info, size_t wqe_size,
-		      uint32_t max_sge)
+		      uint32_t max_sge, bool shared)
 {
 	int ret;
 
@@ -348,7 +327,7 @@ static int ziw_wq_map(struct ziw_wq *wq, int cmd_fd,
 		return ret;
 
 	wq->max_sge = max_sge;
-	ziw_lock_init(&wq->lock, true);
+	ziw_lock_init(&wq->lock, shared);
 	return 0;
 }
 
@@ -379,9 +358,11 @@ static struct ibv_srq *ziw_create_srq(struct ibv_pd *ibpd,
 		goto err_free;
 
 	ret = ziw_wq_map(&srq->rq, ibpd->context->cmd_fd, &resp.drv_payload.rq,
-			 sizeof(struct ziw_rq_wqe), attr->attr.max_sge);
+			 sizeof(struct ziw_rq_wqe), attr->attr.max_sge,
+			 ziw_pd_shared(ibpd));
 	if (ret)
 		goto err_destroy;
+	ziw_pd_get(ibpd);
 	return &srq->ibv_srq;
 
 err_destroy:
@@ -420,6 +401,7 @@ static int ziw_destroy_srq(struct ibv_srq *ibsrq)
 	if (ret)
 		return ret;
 
+	ziw_pd_put(ibsrq->pd);
 	ziw_wq_unmap(&srq->rq);
 	free(srq);
 	return 0;
@@ -428,12 +410,12 @@ static int ziw_destroy_srq(struct ibv_srq *ibsrq)
 /* Returns 0 or an errno value. */
 static int ziw_map_qp(struct ziw_qp *qp, int cmd_fd,
 		      const struct ziw_create_qp_resp *resp,
-		      const struct ibv_qp_cap *cap)
+		      const struct ibv_qp_cap *cap, bool shared)
 {
 	int ret;
 
 	ret = ziw_wq_map(&qp->sq, cmd_fd, &resp->sq, sizeof(struct ziw_sq_wqe),
-			 cap->max_send_sge);
+			 cap->max_send_sge, shared);
 	if (ret)
 		return ret;
 
@@ -448,7 +430,7 @@ static int ziw_map_qp(struct ziw_qp *qp, int cmd_fd,
 		return 0;
 
 	ret = ziw_wq_map(&qp->rq, cmd_fd, &resp->rq, sizeof(struct ziw_rq_wqe),
-			 cap->max_recv_sge);
+			 cap->max_recv_sge, shared);
 	if (ret)
 		goto err_unmap;
 	return 0;
@@ -474,7 +456,8 @@ static struct ibv_qp *ziw_create_qp_ex(struct ibv_context *ibctx,
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	if (!attr->send_cq || !attr->recv_cq) {
+	if (!attr->send_cq || !attr->recv_cq ||
+	    !(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -494,9 +477,11 @@ static struct ibv_qp *ziw_create_qp_ex(struct ibv_context *ibctx,
 	if (ret)
 		goto err_free;
 
-	ret = ziw_map_qp(qp, ibctx->cmd_fd, &resp.drv_payload, &attr->cap);
+	ret = ziw_map_qp(qp, ibctx->cmd_fd, &resp.drv_payload, &attr->cap,
+			 ziw_pd_shared(attr->pd));
 	if (ret)
 		goto err_destroy;
+	ziw_pd_get(attr->pd);
 
 	qp->sig_all = attr->sq_sig_all;
 	/* Not before the command, which takes the object as it makes it. */
@@ -591,6 +576,7 @@ static int ziw_destroy_qp(struct ibv_qp *ibqp)
 		return ret;
 
 	ziw_forget_completions(ibqp);
+	ziw_pd_put(ibqp->pd);
 	ziw_wq_unmap(&qp->rq);
 	ziw_wq_unmap(&qp->sq);
 	free(qp);
@@ -622,7 +608,9 @@ static void ziw_free_context(struct ibv_context *ibctx)
 
 const struct verbs_context_ops ziw_context_ops = {
 	.alloc_mw = ziw_alloc_mw,
+	.alloc_parent_domain = ziw_alloc_parent_domain,
 	.alloc_pd = ziw_alloc_pd,
+	.alloc_td = ziw_alloc_td,
 	.async_event = ziw_async_event,
 	.bind_mw = ziw_bind_mw,
 	.create_cq = ziw_create_cq,
@@ -632,6 +620,7 @@ const struct verbs_context_ops ziw_context_ops = {
 	.create_srq = ziw_create_srq,
 	.dealloc_pd = ziw_dealloc_pd,
 	.dealloc_mw = ziw_dealloc_mw,
+	.dealloc_td = ziw_dealloc_td,
 	.dereg_mr = ziw_dereg_mr,
 	.destroy_cq = ziw_destroy_cq,
 	.destroy_qp = ziw_destroy_qp,

@@ -4,6 +4,7 @@
  *
  *	ziw.c	finding devices, opening one
  *	verbs.c	making and destroying objects
+ *	pd.c	protection, thread and parent domains
  *	ring.c	mapping the rings
  *	post.c	filling SQ, RQ and SRQ
  *	wr.c	filling the SQ call by call, ibv_wr_*()
@@ -15,6 +16,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -201,10 +203,36 @@ struct ziw_context {
 };
 
 /**
+ * struct ziw_td - a thread domain: what is made in it one thread at a time uses
+ * @ibv_td: the verbs object
+ * @refs: parent domains with it
+ */
+struct ziw_td {
+	struct ibv_td		ibv_td;
+	atomic_uint		refs;
+};
+
+/**
+ * struct ziw_pd - a protection domain, or a parent domain around one
+ * @ibv_pd: the verbs object; a parent domain has the handle of its PD
+ * @parent_of: parent domain: the PD in it
+ * @td: parent domain: the thread domain in it, or NULL
+ * @refs: what is to go before this: parent domains of a PD; of a parent domain
+ *        the queues that were made with it
+ */
+struct ziw_pd {
+	struct ibv_pd		ibv_pd;
+	struct ziw_pd		*parent_of;
+	struct ziw_td		*td;
+	atomic_uint		refs;
+};
+
+/**
  * struct ziw_cq - a completion queue
  * @vcq: the verbs object, simple or extended
  * @lock: serialises polling; between start_poll and end_poll it is held
  * @ring: guarded by @lock
+ * @pd: parent domain that it was made with, or NULL
  * @cqe: the extended interface's current entry, guarded by @lock
  * @next: the index after @cqe's, guarded by @lock
  */
@@ -212,6 +240,7 @@ struct ziw_cq {
 	struct verbs_cq		vcq;
 	struct ziw_lock		lock;
 	struct ziw_ring		ring;
+	struct ziw_pd		*pd;
 	const struct ziw_cqe	*cqe;
 	uint32_t		next;
 };
@@ -245,6 +274,16 @@ struct ziw_qp {
 static inline struct ziw_context *to_ziw_context(struct ibv_context *ibctx)
 {
 	return container_of(ibctx, struct ziw_context, vctx.context);
+}
+
+static inline struct ziw_pd *to_ziw_pd(struct ibv_pd *ibpd)
+{
+	return container_of(ibpd, struct ziw_pd, ibv_pd);
+}
+
+static inline struct ziw_td *to_ziw_td(struct ibv_td *ibtd)
+{
+	return container_of(ibtd, struct ziw_td, ibv_td);
 }
 
 static inline struct ziw_cq *to_ziw_cq(struct ibv_cq *ibcq)
@@ -303,6 +342,19 @@ int ziw_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 /* wr.c */
 bool ziw_qp_offers(uint64_t ops);
 void ziw_qp_fill_ex(struct ziw_qp *qp);
+
+/* pd.c */
+struct ibv_pd *ziw_alloc_pd(struct ibv_context *ibctx);
+int ziw_dealloc_pd(struct ibv_pd *ibpd);
+struct ibv_td *ziw_alloc_td(struct ibv_context *ibctx,
+			    struct ibv_td_init_attr *attr);
+int ziw_dealloc_td(struct ibv_td *ibtd);
+struct ibv_pd *
+ziw_alloc_parent_domain(struct ibv_context *ibctx,
+			struct ibv_parent_domain_init_attr *attr);
+void ziw_pd_get(struct ibv_pd *ibpd);
+void ziw_pd_put(struct ibv_pd *ibpd);
+bool ziw_pd_shared(const struct ibv_pd *ibpd);
 
 /* verbs.c */
 extern const struct verbs_context_ops ziw_context_ops;
