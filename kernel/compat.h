@@ -46,6 +46,26 @@ static inline struct ib_udata *ziw_cq_udata(struct uverbs_attr_bundle *attrs)
 }
 #endif
 
+/* reg_user_mr_dmabuf() likewise, from 6.12 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+#define ziw_dmabuf_attrs ib_udata
+#else
+#define ziw_dmabuf_attrs uverbs_attr_bundle
+#endif
+
+/* dma_buf_vmap() took the reservation lock itself before 6.2. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#define dma_buf_vmap_unlocked dma_buf_vmap
+#define dma_buf_vunmap_unlocked dma_buf_vunmap
+#endif
+
+/* Namespaces of symbols are strings from 6.13 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#define ZIW_IMPORT_DMA_BUF MODULE_IMPORT_NS(DMA_BUF)
+#else
+#define ZIW_IMPORT_DMA_BUF MODULE_IMPORT_NS("DMA_BUF")
+#endif
+
 /* kernel_bind() and kernel_connect() take a type of their own from 6.19 on. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0)
 #define ziw_sockaddr(addr) ((struct sockaddr *)(addr))

@@ -168,6 +168,12 @@ static int ziw_alloc_ucontext(struct ib_ucontext *ctx, struct ib_udata *udata)
 	return ib_copy_to_udata(udata, &resp, sizeof(resp));
 }
 
+/* Lets another process use the context by its file: nothing of ours is needed. */
+static int ziw_query_ucontext(struct ib_ucontext *ctx, struct uverbs_attr_bundle *attrs)
+{
+	return 0;
+}
+
 static void ziw_dealloc_ucontext(struct ib_ucontext *ctx)
 {
 }
@@ -368,6 +374,7 @@ const struct ib_device_ops ziw_device_ops = {
 
 	.alloc_ucontext		= ziw_alloc_ucontext,
 	.dealloc_ucontext	= ziw_dealloc_ucontext,
+	.query_ucontext		= ziw_query_ucontext,
 	.disassociate_ucontext	= ziw_disassociate_ucontext,
 	.mmap			= ziw_mmap,
 	.mmap_free		= ziw_mmap_free,
@@ -376,6 +383,8 @@ const struct ib_device_ops ziw_device_ops = {
 
 	.get_dma_mr		= ziw_get_dma_mr,
 	.reg_user_mr		= ziw_reg_user_mr,
+	.reg_user_mr_dmabuf	= ziw_reg_user_mr_dmabuf,
+	.advise_mr		= ziw_advise_mr,
 	.rereg_user_mr		= ziw_rereg_user_mr,
 	.alloc_mr		= ziw_alloc_mr,
 	.map_mr_sg		= ziw_map_mr_sg,

@@ -404,7 +404,13 @@ err_count:
 	return ERR_PTR(err);
 }
 
-static void mr_publish(struct ziw_mr *mr)
+/**
+ * ziw_mr_publish - let a region's STag be used
+ * @mr: region, complete
+ *
+ * Context: process.
+ */
+void ziw_mr_publish(struct ziw_mr *mr)
 {
 	write_lock_bh(&mr->lock);
 	mr->valid = true;
@@ -465,6 +471,8 @@ int ziw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 		atomic64_sub(pinned_bytes(mr->umem), &mr->dev->pinned_bytes);
 		ib_umem_release(mr->umem);
 	}
+	if (mr->dmabuf)
+		ziw_dmabuf_release(mr->dmabuf);
 	ziw_mr_retire(mr);
 	return 0;
 }
@@ -484,7 +492,7 @@ struct ib_mr *ziw_get_dma_mr(struct ib_pd *pd, int access)
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
 	mr->access = access;
-	mr_publish(mr);
+	ziw_mr_publish(mr);
 	return &mr->ibmr;
 }
 
@@ -567,7 +575,16 @@ static void swap_memory(struct ziw_mr *mr, struct user_memory *mem)
 	*mem = old;
 }
 
-static int check_registration(u64 length, u64 virt_addr, int access)
+/**
+ * ziw_mr_check_registration - whether memory can be registered so
+ * @length: bytes
+ * @virt_addr: address by which it is named
+ * @access: enum ib_access_flags
+ *
+ * Return: 0; -EOPNOTSUPP for access flags that ziw does not know, -EINVAL for
+ * addresses that wrap.
+ */
+int ziw_mr_check_registration(u64 length, u64 virt_addr, int access)
 {
 	if (access & ~KNOWN_ACCESS)
 		return -EOPNOTSUPP;
@@ -599,7 +616,7 @@ struct ib_mr *ziw_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 	if (dmah)
 		return ERR_PTR(-EOPNOTSUPP);
 #endif
-	err = check_registration(length, virt_addr, access);
+	err = ziw_mr_check_registration(length, virt_addr, access);
 	if (err)
 		return ERR_PTR(err);
 	err = pin(&mem, pd->device, start, length, access);
@@ -615,7 +632,7 @@ struct ib_mr *ziw_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 	mr->iova = access & IB_ZERO_BASED ? 0 : virt_addr;
 	mr->length = length;
 	mr->access = access;
-	mr_publish(mr);
+	ziw_mr_publish(mr);
 	return &mr->ibmr;
 }
 
@@ -636,7 +653,7 @@ static bool needs_writable(const struct ziw_mr *mr, int access)
  * @pd: with IB_MR_REREG_PD
  * @udata: not used
  *
- * The STag stays. An access of the peer sees the region as it was or as it
+ * Not for a dma-buf. The STag stays. An access of the peer sees the region as it was or as it
  * becomes; on error it is as it was.
  *
  * Context: process.
@@ -652,7 +669,7 @@ struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	s64 bytes;
 	int err;
 
-	if (mr->type != ZIW_MR_USER || flags & ~IB_MR_REREG_SUPPORTED)
+	if (!mr->umem || flags & ~IB_MR_REREG_SUPPORTED)
 		return ERR_PTR(-EOPNOTSUPP);
 	/* The RDMA core lets one caller at a time change or end a region. */
 	if (!(flags & IB_MR_REREG_ACCESS))
@@ -662,7 +679,7 @@ struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 le
 		length = mr->length;
 		virt_addr = mr->iova;
 	}
-	err = check_registration(length, virt_addr, access);
+	err = ziw_mr_check_registration(length, virt_addr, access);
 	if (!err && (flags & IB_MR_REREG_TRANS || needs_writable(mr, access)))
 		err = pin(&mem, ibmr->device, start, length, access);
 	if (err)
@@ -687,6 +704,54 @@ struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	if (mem.umem)
 		unpin(&mem);
 	return err ? ERR_PTR(err) : NULL;
+}
+
+static int advise_one(struct ib_pd *pd, const struct ib_sge *sge, int access)
+{
+	enum ziw_mr_error err;
+	struct ziw_mr *mr;
+
+	local_bh_disable();
+	mr = ziw_mr_get(pd, sge->lkey, false, access, sge->addr, sge->length, &err);
+	if (mr)
+		ziw_mr_put(mr);
+	local_bh_enable();
+	if (mr)
+		return 0;
+	return err == ZIW_MR_NOT_ASSOCIATED || err == ZIW_MR_ACCESS ? -EPERM : -EFAULT;
+}
+
+/**
+ * ziw_advise_mr - verb: have memory present before it is used
+ * @pd: protection domain
+ * @advice: to read or to write
+ * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: now
+ * @sg_list: the memory
+ * @num_sge: entries
+ * @attrs: not used
+ *
+ * All regions are pinned, so there is nothing to do but to check.
+ *
+ * Context: process.
+ * Return: 0; -EFAULT for an STag or a range that does not exist, -EPERM if it is
+ * not allowed, -EINVAL for unknown flags, -EOPNOTSUPP for an unknown advice.
+ */
+int ziw_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
+		  struct ib_sge *sg_list, u32 num_sge,
+		  struct uverbs_attr_bundle *attrs)
+{
+	bool write = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	int err = 0;
+	u32 i;
+
+	if (!write && advice != IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH &&
+	    advice != IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return -EOPNOTSUPP;
+	if (flags & ~IB_UVERBS_ADVISE_MR_FLAG_FLUSH)
+		return -EINVAL;
+	for (i = 0; i < num_sge && !err; i++)
+		err = advise_one(pd, &sg_list[i], write ? IB_ACCESS_LOCAL_WRITE : 0);
+	return err;
 }
 
 /**

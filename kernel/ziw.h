@@ -217,7 +217,8 @@ enum ziw_mr_type {
  * @nr_blocks: used in @blocks
  * @max_blocks: allocated in @blocks
  * @block_shift: log2 of the block size
- * @umem: pinned user pages
+ * @umem: pinned user pages; NULL if there are none
+ * @dmabuf: what the pages are of instead, dmabuf.c
  * @windows: bound to the region; it is not changed while there is one
  * @region: window: that it is bound to; guarded by @lock, like what follows
  * @base: window: first address of it in the region
@@ -242,6 +243,7 @@ struct ziw_mr {
 	u32			max_blocks;
 	u8			block_shift;
 	struct ib_umem		*umem;
+	struct ziw_dmabuf	*dmabuf;
 	atomic_t		windows;
 	struct ziw_mr		*region;
 	u64			base;
@@ -294,6 +296,8 @@ int ziw_mr_fast_register(struct ib_mr *ibmr, u32 key, int access);
 
 struct ziw_mr *ziw_mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
 			    u32 max_blocks);
+void ziw_mr_publish(struct ziw_mr *mr);
+int ziw_mr_check_registration(u64 length, u64 virt_addr, int access);
 void ziw_mr_retire(struct ziw_mr *mr);
 
 struct ib_mr *ziw_get_dma_mr(struct ib_pd *pd, int access);
@@ -308,6 +312,18 @@ struct ib_mr *ziw_alloc_mr(struct ib_pd *pd, enum ib_mr_type type,
 int ziw_map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int nents,
 		  unsigned int *offset);
 int ziw_dereg_mr(struct ib_mr *mr, struct ib_udata *udata);
+int ziw_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
+		  struct ib_sge *sg_list, u32 num_sge,
+		  struct uverbs_attr_bundle *attrs);
+
+/* --- memory of other drivers: dmabuf.c --- */
+
+struct ziw_dmabuf;
+
+struct ib_mr *ziw_reg_user_mr_dmabuf(struct ib_pd *pd, u64 offset, u64 length,
+				     u64 virt_addr, int fd, int access, ZIW_DMAH_ARG
+				     struct ziw_dmabuf_attrs *attrs);
+void ziw_dmabuf_release(struct ziw_dmabuf *dmabuf);
 
 /* --- memory windows: mw.c --- */
 

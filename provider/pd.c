@@ -70,6 +70,48 @@ int ziw_dealloc_pd(struct ibv_pd *ibpd)
 	return 0;
 }
 
+/*
+ * There is no command that asks about a PD. A window can be allocated in any, so one
+ * that comes and goes tells whether the handle is a PD's.
+ */
+static int ziw_check_pd(struct ibv_pd *ibpd)
+{
+	struct ib_uverbs_alloc_mw_resp resp;
+	struct ibv_alloc_mw cmd;
+	struct ibv_mw mw = {};
+	int ret;
+
+	ret = ibv_cmd_alloc_mw(ibpd, IBV_MW_TYPE_1, &mw, &cmd, sizeof(cmd),
+			       &resp, sizeof(resp));
+	return ret ? ret : ibv_cmd_dealloc_mw(&mw);
+}
+
+struct ibv_pd *ziw_import_pd(struct ibv_context *ibctx, uint32_t handle)
+{
+	struct ziw_pd *pd;
+	int ret;
+
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return NULL;
+
+	pd->ibv_pd.context = ibctx;
+	pd->ibv_pd.handle = handle;
+	ret = ziw_check_pd(&pd->ibv_pd);
+	if (ret) {
+		free(pd);
+		errno = ret;
+		return NULL;
+	}
+	return &pd->ibv_pd;
+}
+
+/* The domain itself is its exporter's to end. */
+void ziw_unimport_pd(struct ibv_pd *ibpd)
+{
+	free(to_ziw_pd(ibpd));
+}
+
 struct ibv_td *ziw_alloc_td(struct ibv_context *ibctx,
 			    struct ibv_td_init_attr *attr)
 {

@@ -100,6 +100,64 @@ static struct ibv_mr *ziw_reg_mr(struct ibv_pd *ibpd, void *addr,
 	return &vmr->ibv_mr;
 }
 
+#ifdef ZIW_DMABUF_DRIVER_ATTRS
+#define ZIW_NO_DRIVER_ATTRS	, NULL
+#else
+#define ZIW_NO_DRIVER_ATTRS
+#endif
+
+static struct ibv_mr *ziw_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t offset,
+					size_t length, uint64_t iova, int fd,
+					int access)
+{
+	struct verbs_mr *vmr;
+	int ret;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return NULL;
+
+	ret = ibv_cmd_reg_dmabuf_mr(ibpd, offset, length, iova, fd, access, vmr
+				    ZIW_NO_DRIVER_ATTRS);
+	if (ret) {
+		free(vmr);
+		errno = ret;
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}
+
+static struct ibv_mr *ziw_import_mr(struct ibv_pd *ibpd, uint32_t handle)
+{
+	struct verbs_mr *vmr;
+	int ret;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return NULL;
+
+	ret = ibv_cmd_query_mr(ibpd, vmr, handle);
+	if (ret) {
+		free(vmr);
+		errno = ret;
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}
+
+/* The region itself is its exporter's to end. */
+static void ziw_unimport_mr(struct ibv_mr *ibmr)
+{
+	free(container_of(ibmr, struct verbs_mr, ibv_mr));
+}
+
+static int ziw_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice,
+			 uint32_t flags, struct ibv_sge *sg_list,
+			 uint32_t num_sges)
+{
+	return ibv_cmd_advise_mr(ibpd, advice, flags, sg_list, num_sges);
+}
+
 static int ziw_dereg_mr(struct verbs_mr *vmr)
 {
 	int ret;
@@ -607,6 +665,7 @@ static void ziw_free_context(struct ibv_context *ibctx)
 }
 
 const struct verbs_context_ops ziw_context_ops = {
+	.advise_mr = ziw_advise_mr,
 	.alloc_mw = ziw_alloc_mw,
 	.alloc_parent_domain = ziw_alloc_parent_domain,
 	.alloc_pd = ziw_alloc_pd,
@@ -626,6 +685,8 @@ const struct verbs_context_ops ziw_context_ops = {
 	.destroy_qp = ziw_destroy_qp,
 	.destroy_srq = ziw_destroy_srq,
 	.free_context = ziw_free_context,
+	.import_mr = ziw_import_mr,
+	.import_pd = ziw_import_pd,
 	.modify_cq = ziw_modify_cq,
 	.modify_qp = ziw_modify_qp,
 	.modify_srq = ziw_modify_srq,
@@ -638,8 +699,11 @@ const struct verbs_context_ops ziw_context_ops = {
 	.query_qp = ziw_query_qp,
 	.query_rt_values = ziw_query_rt_values,
 	.query_srq = ziw_query_srq,
+	.reg_dmabuf_mr = ziw_reg_dmabuf_mr,
 	.reg_mr = ziw_reg_mr,
 	.req_notify_cq = ziw_req_notify_cq,
 	.rereg_mr = ziw_rereg_mr,
 	.resize_cq = ziw_resize_cq,
+	.unimport_mr = ziw_unimport_mr,
+	.unimport_pd = ziw_unimport_pd,
 };

@@ -93,6 +93,37 @@ err_uninit:
 	return NULL;
 }
 
+/* A context that another process has opened and given us the file of. */
+static struct verbs_context *ziw_import_context(struct ibv_device *ibdev,
+						int cmd_fd)
+{
+	struct ziw_context *ctx;
+	int ret;
+
+	if (!ziw_abi_ok(ibdev, verbs_get_device(ibdev)->sysfs->abi_ver)) {
+		errno = EPROTONOSUPPORT;
+		return NULL;
+	}
+
+	ctx = verbs_init_and_alloc_context(ibdev, cmd_fd, ctx, vctx,
+					   ZIW_RDMA_DRIVER_ID);
+	if (!ctx)
+		return NULL;
+
+	ret = ibv_cmd_query_context(&ctx->vctx.context, NULL);
+	if (ret) {
+		/* The file stays the caller's where this fails. */
+		ctx->vctx.context.cmd_fd = -1;
+		verbs_uninit_context(&ctx->vctx);
+		free(ctx);
+		errno = ret;
+		return NULL;
+	}
+
+	verbs_set_ops(&ctx->vctx, &ziw_context_ops);
+	return &ctx->vctx;
+}
+
 static struct verbs_device *ziw_alloc_device(struct verbs_sysfs_dev *sysfs_dev)
 {
 	struct ziw_device *dev;
@@ -115,6 +146,7 @@ static const struct verbs_device_ops ziw_device_ops = {
 	.alloc_device = ziw_alloc_device,
 	.uninit_device = ziw_uninit_device,
 	.alloc_context = ziw_alloc_context,
+	.import_context = ziw_import_context,
 };
 
 PROVIDER_DRIVER(ziw, ziw_device_ops);

@@ -346,6 +346,8 @@ void ziw_qp_fill_ex(struct ziw_qp *qp);
 /* pd.c */
 struct ibv_pd *ziw_alloc_pd(struct ibv_context *ibctx);
 int ziw_dealloc_pd(struct ibv_pd *ibpd);
+struct ibv_pd *ziw_import_pd(struct ibv_context *ibctx, uint32_t handle);
+void ziw_unimport_pd(struct ibv_pd *ibpd);
 struct ibv_td *ziw_alloc_td(struct ibv_context *ibctx,
 			    struct ibv_td_init_attr *attr);
 int ziw_dealloc_td(struct ibv_td *ibtd);
