@@ -20,24 +20,6 @@ static u64 ziw_guid(const struct ziw_dev *dev)
 	return get_unaligned_be64(guid);
 }
 
-/**
- * ziw_device_gid - GID of index 0, where rdma_cm looks for an iWARP device
- * @dev: device
- * @gid: the interface's MAC, then zeros; or, where it has no MAC, something
- *       that stays the same while the interface exists: a GID of all zeros is
- *       no GID to the RDMA core
- */
-void ziw_device_gid(struct ziw_dev *dev, union ib_gid *gid)
-{
-	const struct net_device *netdev = dev->netdev;
-
-	memset(gid, 0, sizeof(*gid));
-	if (netdev->addr_len == ETH_ALEN && !is_zero_ether_addr(netdev->dev_addr))
-		memcpy(gid->raw, netdev->dev_addr, ETH_ALEN);
-	else
-		*gid = dev->gid;
-}
-
 static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 			    struct ib_udata *udata)
 {
@@ -95,7 +77,7 @@ static int ziw_query_port(struct ib_device *ibdev, u32 port,
 		attr->active_speed = IB_SPEED_SDR;
 		attr->active_width = IB_WIDTH_1X;
 	}
-	attr->gid_tbl_len = 1;
+	attr->gid_tbl_len = ZIW_MAX_GID;
 	attr->pkey_tbl_len = 1;
 	attr->max_msg_sz = ZIW_MAX_MSG;
 	attr->max_mtu = IB_MTU_4096;
@@ -104,15 +86,6 @@ static int ziw_query_port(struct ib_device *ibdev, u32 port,
 	attr->state = up ? IB_PORT_ACTIVE : IB_PORT_DOWN;
 	attr->phys_state = up ? IB_PORT_PHYS_STATE_LINK_UP :
 			   IB_PORT_PHYS_STATE_DISABLED;
-	return 0;
-}
-
-static int ziw_query_gid(struct ib_device *ibdev, u32 port, int index,
-			 union ib_gid *gid)
-{
-	if (index)
-		return -EINVAL;
-	ziw_device_gid(to_ziw_dev(ibdev), gid);
 	return 0;
 }
 

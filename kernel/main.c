@@ -105,6 +105,7 @@ static void dev_wait_conns(struct ziw_dev *dev)
 void ziw_dev_free(struct ziw_dev *dev)
 {
 	dev_wait_conns(dev);
+	cancel_work_sync(&dev->gid_work);
 	spin_lock(&devs_lock);
 	list_del(&dev->entry);
 	spin_unlock(&devs_lock);
@@ -147,6 +148,7 @@ static void dev_init(struct ziw_dev *dev, struct net_device *netdev)
 	dev->netdev = netdev;
 	netdev_hold(netdev, &dev->netdev_tracker, GFP_KERNEL);
 	dev_make_gid(dev);
+	ziw_gids_init(dev);
 	ziw_params_init(dev);
 	xa_init(&dev->mrs);
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC);
@@ -206,9 +208,12 @@ static int ziw_newlink(const char *name, struct net_device *netdev)
 	err = ib_device_set_netdev(&dev->ibdev, netdev, 1);
 	if (err)
 		goto err_dealloc;
+	ziw_gids_update(dev);
 	err = ib_register_device(&dev->ibdev, name, NULL);
 	if (err)
 		goto err_dealloc;
+	/* Nobody told of addresses that came since. */
+	ziw_gids_look(netdev);
 	return 0;
 
 err_dealloc:
@@ -224,7 +229,14 @@ static struct rdma_link_ops ziw_link_ops = {
 
 /* --- the interface below --- */
 
-static void port_event(struct ziw_dev *dev, enum ib_event_type type)
+/**
+ * ziw_port_event - tell who uses the device
+ * @dev: device, registered
+ * @type: of the event
+ *
+ * Context: any.
+ */
+void ziw_port_event(struct ziw_dev *dev, enum ib_event_type type)
 {
 	struct ib_event event = {
 		.device			= &dev->ibdev,
@@ -251,12 +263,12 @@ static int ziw_netdev_event(struct notifier_block *nb, unsigned long event,
 	case NETDEV_UP:
 	case NETDEV_DOWN:
 	case NETDEV_CHANGE:
-		port_event(dev, netif_running(netdev) && netif_carrier_ok(netdev) &&
-			   event != NETDEV_DOWN ? IB_EVENT_PORT_ACTIVE :
-			   IB_EVENT_PORT_ERR);
+		ziw_port_event(dev, netif_running(netdev) && netif_carrier_ok(netdev) &&
+			       event != NETDEV_DOWN ? IB_EVENT_PORT_ACTIVE :
+			       IB_EVENT_PORT_ERR);
 		break;
 	case NETDEV_CHANGEADDR:
-		port_event(dev, IB_EVENT_GID_CHANGE);
+		ziw_port_event(dev, IB_EVENT_GID_CHANGE);
 		break;
 	case NETDEV_CHANGENAME:
 		strscpy(ibdev->iw_ifname, netdev->name, sizeof(ibdev->iw_ifname));
@@ -357,9 +369,14 @@ static int __init ziw_init(void)
 	err = register_netdevice_notifier(&ziw_netdev_nb);
 	if (err)
 		goto err_pernet;
+	err = ziw_gid_notifiers_register();
+	if (err)
+		goto err_netdev;
 	rdma_link_register(&ziw_link_ops);
 	return 0;
 
+err_netdev:
+	unregister_netdevice_notifier(&ziw_netdev_nb);
 err_pernet:
 	unregister_pernet_subsys(&ziw_net_ops);
 err_setup_wq:
@@ -372,6 +389,7 @@ err_wq:
 static void __exit ziw_exit(void)
 {
 	rdma_link_unregister(&ziw_link_ops);
+	ziw_gid_notifiers_unregister();
 	unregister_netdevice_notifier(&ziw_netdev_nb);
 	ib_unregister_driver(ZIW_RDMA_DRIVER_ID);
 	unregister_pernet_subsys(&ziw_net_ops);

@@ -52,6 +52,8 @@
 #define ZIW_MAX_FRMR_PAGES	1024
 #define ZIW_MAX_IRD		128
 #define ZIW_MAX_ORD		128
+/* Addresses of an interface, and the MAC. */
+#define ZIW_MAX_GID		32
 
 /* The CM of Linux carries private data lengths in a u8. */
 #define ZIW_MAX_CM_PRIVATE	255
@@ -109,6 +111,9 @@ struct ziw_stats;
  * @netdev_tracker: of that reference
  * @entry: in the list of devices; guarded by its lock in main.c
  * @gid: of index 0, where the interface has no MAC
+ * @gids: the others by index; all zeros: none. Guarded by @gid_lock
+ * @gid_lock: process context
+ * @gid_work: has @gids follow the interface
  * @mrs: STag index to struct ziw_mr; read under RCU
  * @qps: QP number to struct ziw_qp
  * @requests: number to connection whose request iw_cm was shown; holds a
@@ -132,6 +137,9 @@ struct ziw_dev {
 	netdevice_tracker	netdev_tracker;
 	struct list_head	entry;
 	union ib_gid		gid;
+	union ib_gid		gids[ZIW_MAX_GID];
+	spinlock_t		gid_lock;	/* guards gids */
+	struct work_struct	gid_work;
 
 	struct xarray		mrs;
 	struct xarray		qps;
@@ -637,7 +645,17 @@ extern const struct ib_device_ops ziw_device_ops;
 
 void ziw_mmap_free(struct rdma_user_mmap_entry *entry);
 int ziw_mmap(struct ib_ucontext *ctx, struct vm_area_struct *vma);
+void ziw_port_event(struct ziw_dev *dev, enum ib_event_type type);
+
+/* --- GIDs: gid.c --- */
+
+void ziw_gids_init(struct ziw_dev *dev);
+bool ziw_gids_update(struct ziw_dev *dev);
+void ziw_gids_look(struct net_device *netdev);
 void ziw_device_gid(struct ziw_dev *dev, union ib_gid *gid);
+int ziw_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *gid);
+int ziw_gid_notifiers_register(void);
+void ziw_gid_notifiers_unregister(void);
 
 /* --- main.c --- */
 
