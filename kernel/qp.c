@@ -20,7 +20,8 @@ static const u8 qp_next_states[ZIW_QP_NUM_STATES] = {
 };
 
 static const enum ib_qp_state qp_ib_states[ZIW_QP_NUM_STATES] = {
-	[ZIW_QP_RESET]		= IB_QPS_RESET,
+	/* iWARP has Idle instead, which verbs of RNICs call so. */
+	[ZIW_QP_RESET]		= IB_QPS_INIT,
 	[ZIW_QP_INIT]		= IB_QPS_INIT,
 	[ZIW_QP_RTR]		= IB_QPS_RTR,
 	[ZIW_QP_RTS]		= IB_QPS_RTS,

@@ -94,7 +94,7 @@ static void state_modify(struct kunit *test)
 static void state_query(struct kunit *test)
 {
 	static const enum ib_qp_state shown[ZIW_QP_NUM_STATES] = {
-		[ZIW_QP_RESET]		= IB_QPS_RESET,
+		[ZIW_QP_RESET]		= IB_QPS_INIT,
 		[ZIW_QP_INIT]		= IB_QPS_INIT,
 		[ZIW_QP_RTR]		= IB_QPS_RTR,
 		[ZIW_QP_RTS]		= IB_QPS_RTS,
