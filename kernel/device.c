@@ -30,6 +30,8 @@ static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr
 
 	memset(attr, 0, sizeof(*attr));
 	attr->fw_ver = 0;
+	/* Of no manufacturer: an OUI with the bit of locally administered ones. */
+	attr->vendor_id = ZIW_RDMA_DRIVER_ID;
 	attr->sys_image_guid = cpu_to_be64(ziw_guid(dev));
 	attr->max_mr_size = U64_MAX;
 	attr->page_size_cap = GENMASK_ULL(30, PAGE_SHIFT);
