@@ -101,9 +101,10 @@ static struct ibv_mr *ziw_reg_mr(struct ibv_pd *ibpd, void *addr,
 }
 
 #ifdef ZIW_DMABUF_DRIVER_ATTRS
-#define ZIW_NO_DRIVER_ATTRS	, NULL
+#define ziw_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, vmr) \
+	ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, vmr, NULL)
 #else
-#define ZIW_NO_DRIVER_ATTRS
+#define ziw_cmd_reg_dmabuf_mr ibv_cmd_reg_dmabuf_mr
 #endif
 
 static struct ibv_mr *ziw_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t offset,
@@ -117,8 +118,7 @@ static struct ibv_mr *ziw_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t offset,
 	if (!vmr)
 		return NULL;
 
-	ret = ibv_cmd_reg_dmabuf_mr(ibpd, offset, length, iova, fd, access, vmr
-				    ZIW_NO_DRIVER_ATTRS);
+	ret = ziw_cmd_reg_dmabuf_mr(ibpd, offset, length, iova, fd, access, vmr);
 	if (ret) {
 		free(vmr);
 		errno = ret;
@@ -503,14 +503,17 @@ static struct ibv_qp *ziw_create_qp_ex(struct ibv_context *ibctx,
 {
 	struct ziw_cmd_create_qp_resp resp = {};
 	struct ibv_create_qp cmd = {};
+	uint32_t comp_mask = attr->comp_mask;
 	uint64_t send_ops = 0;
 	struct ziw_qp *qp;
 	int ret;
 
 	if (attr->qp_type != IBV_QPT_RC ||
-	    !check_comp_mask(attr->comp_mask,
-			     IBV_QP_INIT_ATTR_PD |
-			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) {
+	    !check_comp_mask(comp_mask, IBV_QP_INIT_ATTR_PD |
+					IBV_QP_INIT_ATTR_CREATE_FLAGS |
+					IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ||
+	    ((comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+	     attr->create_flags)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
@@ -530,8 +533,11 @@ static struct ibv_qp *ziw_create_qp_ex(struct ibv_context *ibctx,
 	if (!qp)
 		return NULL;
 
+	/* The command knows no creation flags, and none was given. */
+	attr->comp_mask &= ~IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	ret = ibv_cmd_create_qp_ex(ibctx, &qp->vqp, attr, &cmd, sizeof(cmd),
 				   &resp.ibv_resp, sizeof(resp));
+	attr->comp_mask = comp_mask;
 	if (ret)
 		goto err_free;
 
