@@ -16,9 +16,10 @@ MODULE_LICENSE("GPL");
 MODULE_ALIAS_RDMA_LINK("ziw");
 
 struct workqueue_struct *ziw_wq;
+EXPORT_SYMBOL_IF_KUNIT(ziw_wq);
+
 /* Request Frames, sent and received in turn; nothing on it waits for a peer. */
 struct workqueue_struct *ziw_setup_wq;
-EXPORT_SYMBOL_IF_KUNIT(ziw_wq);
 
 atomic64_t ziw_live[ZIW_LIVE_NUM];
 EXPORT_SYMBOL_IF_KUNIT(ziw_live);
