@@ -32,13 +32,14 @@
  */
 u32 ziw_tx_max_payload(const struct ziw_conn *conn, bool tagged)
 {
-	u32 mulpdu = ziw_param(conn->dev, ZIW_PARAM_MAX_FPDU);
+	u32 most = ziw_param(conn->dev, ZIW_PARAM_MAX_FPDU);
 	u32 header = tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN;
-	u32 payload, large;
+	u32 mulpdu = ziw_mpa_mulpdu(ziw_llp_emss(conn->sk), conn->tx.batch.markers);
+	u32 payload = mulpdu - header, large;
 
-	if (mulpdu)
-		return mulpdu - header;
-	payload = ziw_mpa_mulpdu(ziw_llp_emss(conn->sk), conn->tx.batch.markers) - header;
+	/* One that no window holds would never be whole at the other end. */
+	if (most)
+		return min(most, max(mulpdu, ziw_llp_window(conn->sk) / 2)) - header;
 	large = min(conn->tx.peer_ulpdu, ziw_llp_window(conn->sk) / LARGE_FPDUS_PER_WINDOW);
 	if (large < header + PAGE_SIZE)
 		return payload;

@@ -635,6 +635,31 @@ TEST_F(PathTest, LossOfOnePercent)
 	run("loss 1%");
 }
 
+/* No FPDU is larger than the window that is to hold it, whatever its size is to be. */
+TEST_F(PathTest, SmallReceiveWindow)
+{
+	const std::string rmem = "/proc/sys/net/ipv4/tcp_rmem";
+	const std::string largest = "/sys/class/infiniband/" + a.device() + "/ziw/max_fpdu";
+
+	if (!a.is_ziw())
+		GTEST_SKIP() << "only asked of ziw";
+	b.shell("cp " + rmem + " /dev/shm/rmem; echo 4096 8192 8192 > " + rmem);
+	for (const char *bytes : {"0", "64768"}) {
+		SCOPED_TRACE(bytes);
+		shell(std::string("echo ") + bytes + " > " + largest);
+		auto ends = connected();
+		Region from(a.pd(), 300000), to(b.pd(), 300000);
+
+		from.fill(1);
+		ASSERT_EQ(ends.a->post(write_work(1, {from.sge()}, to.address(), to.rkey())), 0);
+		EXPECT_COMPLETED(ends.a->wait_send(1, verbs::milliseconds(25000))[0], 1,
+				 IBV_WC_RDMA_WRITE);
+		EXPECT_EQ(differs(to.data(), from.data(), to.size()), "");
+	}
+	shell("echo 0 > " + largest);
+	b.shell("cat /dev/shm/rmem > " + rmem);
+}
+
 TEST_F(PathTest, Reordering)
 {
 	run("delay 2ms reorder 25% 50% gap 3");

@@ -305,10 +305,50 @@ static void batch_emss(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, ziw_tx_max_payload(conn, true) + 14, 128);
 			KUNIT_EXPECT_EQ(test, ziw_tx_max_payload(conn, false) + 18, 128);
 		}
-		conn->dev->params[ZIW_PARAM_MAX_FPDU] = 30000;
-		KUNIT_EXPECT_EQ(test, ziw_tx_max_payload(conn, true) + 14, 30000);
-		KUNIT_EXPECT_EQ(test, ziw_tx_max_payload(conn, false) + 18, 30000);
 	}
+}
+
+static void batch_largest(struct kunit *test)
+{
+	static const struct {
+		u32 param, peer, window, ulpdu;
+	} rows[] = {
+		/* What the user asks for, where the window holds it. */
+		{ 30000, 0, 60000, 30000 },
+		{ 30000, 64768, 1 << 20, 30000 },
+		{ 200, 64768, 1 << 20, 200 },
+		{ 30000, 0, 59998, 29999 },
+		{ 30000, 0, 0, 1442 },
+		/* What a ziw takes, in whole pages. */
+		{ 0, 0, 1 << 20, 1442 },
+		{ 0, 64768, 1 << 20, 14 + 15 * 4096 },
+		{ 0, U32_MAX, U32_MAX, 14 + 15 * 4096 },
+		{ 0, 14 + 4096, 1 << 20, 14 + 4096 },
+		{ 0, 14 + 4095, 1 << 20, 1442 },
+		{ 0, 64768, 4 * (14 + 8192), 14 + 8192 },
+		{ 0, 64768, 4 * (14 + 8192) - 1, 14 + 4096 },
+		{ 0, 64768, 4 * (14 + 4096) - 1, 1442 },
+	};
+	struct ziw_conn *conn = kunit_kzalloc(test, sizeof(*conn), GFP_KERNEL);
+	struct tcp_sock *tp = kunit_kzalloc(test, sizeof(*tp), GFP_KERNEL);
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, conn);
+	KUNIT_ASSERT_NOT_NULL(test, tp);
+	conn->dev = kunit_kzalloc(test, sizeof(*conn->dev), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, conn->dev);
+	conn->sk = (struct sock *)tp;
+	tp->mss_cache = 1448;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		conn->dev->params[ZIW_PARAM_MAX_FPDU] = rows[i].param;
+		conn->tx.peer_ulpdu = min_t(u32, rows[i].peer, MPA_MAX_MULPDU);
+		tp->max_window = rows[i].window;
+		KUNIT_EXPECT_EQ_MSG(test, ziw_tx_max_payload(conn, true) + 14, rows[i].ulpdu,
+				    "row %u", i);
+	}
+	conn->dev->params[ZIW_PARAM_MAX_FPDU] = 30000;
+	tp->max_window = 60000;
+	KUNIT_EXPECT_EQ(test, ziw_tx_max_payload(conn, false) + 18, 30000);
 }
 
 static void batch_splice(struct kunit *test)
@@ -665,6 +705,7 @@ static struct kunit_case cases[] = {
 	PROPERTY(batch_small, "small messages share one fragment"),
 	PROPERTY(batch_markers,
 		 "each 512th octet is a marker that points to its FPDU, and the CRC covers it"),
+	PROPERTY(batch_largest, "an FPDU is as large as user, peer and window have it"),
 	PROPERTY(batch_emss,
 		 "the largest FPDU fits the EMSS with its markers, and a larger one would not"),
 	PROPERTY(batch_splice,
