@@ -294,7 +294,8 @@ static void cq_limits(struct kunit *test)
 		{ { .cqe = ZIW_MAX_CQE + 1 }, -EINVAL },
 		{ { .cqe = UINT_MAX }, -EINVAL },
 		{ { .cqe = 1, .flags = IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION }, 0, 1 },
-		{ { .cqe = 1, .flags = IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN }, -EOPNOTSUPP },
+		{ { .cqe = 1, .flags = IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN }, 0, 1 },
+		{ { .cqe = 1, .flags = 1 << 10 }, -EOPNOTSUPP },
 	};
 	struct ib_device *ibdev = fixture_device(test);
 	int i;
