@@ -229,6 +229,21 @@ TEST_F(WindowTest, Type2IsInvalidatedByThePeer)
 	expect_refused(rkey, 0, 10);
 }
 
+TEST_F(WindowTest, Type2IsInvalidatedWithASolicitedEvent)
+{
+	auto mw = window(IBV_MW_TYPE_2);
+	auto rkey = ibv_inc_rkey(mw->rkey);
+
+	ASSERT_EQ(bind2(mw, rkey, info(0, 1000)), IBV_WC_SUCCESS);
+	ASSERT_EQ(pair.b->post_recv(3), 0);
+	ASSERT_EQ(pair.a->post(send_invalidate_work(4, {}, rkey).flags(IBV_SEND_SOLICITED)), 0);
+	EXPECT_COMPLETED(pair.a->wait_send()[0], 4, IBV_WC_SEND);
+	auto wc = pair.b->wait_recv()[0];
+	EXPECT_TRUE(wc.wc_flags & IBV_WC_WITH_INV);
+	EXPECT_EQ(wc.invalidated_rkey, rkey);
+	expect_refused(rkey, 0, 10);
+}
+
 TEST_F(WindowTest, Type1IsNotInvalidated)
 {
 	auto mw = window(IBV_MW_TYPE_1);
