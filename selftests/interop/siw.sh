@@ -40,7 +40,9 @@ perftest()
 	for try in 1 2 3; do
 		rc=0
 		output=$(run_perftest "$@") || rc=$?
-		((rc)) && [[ $output == *'RDMA_CM_EVENT_REJECTED; error: -111'* ]] || break
+		if ((rc == 0)) || [[ $output != *'RDMA_CM_EVENT_REJECTED; error: -111'* ]]; then
+			break
+		fi
 		note "$types: $1 was refused, try $try" >&3
 	done
 	echo "$output"
