@@ -805,6 +805,28 @@ TEST_F(StrangerTest, SilentOnesDoNotFillTheBacklog)
 	expect_listening(listener);
 }
 
+/*
+ * ziw has 128 of them wait for each listen, or the backlog if that is more; who comes then waits in
+ * TCP's queue, and TCP does not call for it a second time.
+ */
+TEST_F(StrangerTest, WhoWaitsBehindSilentOnesIsLetInWhenTheyGo)
+{
+	if (!a.is_ziw())
+		GTEST_SKIP() << "a limit of ziw";
+	Listener listener(b);
+	std::vector<Wire> silent;
+
+	for (unsigned i = 0; i < 128; i++)
+		silent.emplace_back(a, listener.address());
+	Wire wire(a, listener.address());
+	wire.send(MpaFrame().encode());
+	EXPECT_FALSE(next_event(listener.channel(), moment)) << "nobody had to wait";
+	silent.clear();
+	end = listener.endpoint(listener.request());
+	accept(*end);
+	EXPECT_TRUE(wire.receive_frame());
+}
+
 /* RFC 6581, 9.2: each of the three ready-to-receive messages. */
 class Rtr : public StrangerTest, public testing::WithParamInterface<int> {};
 
