@@ -651,6 +651,27 @@ TEST_F(Rfc5041_7_1, ReadResponseMustStayInItsBuffer)
 	EXPECT_EQ(region_bytes(100, 100), Bytes(100, region->data()[1500]));
 }
 
+/* Of several segments each must, not only that which ends the message. */
+TEST_F(Rfc5041_7_1, EachSegmentOfAReadResponseMustStayInItsBuffer)
+{
+	for (auto offset : {0u, 60u, 100u}) {
+		SCOPED_TRACE(offset);
+		peer.reset();
+		end.reset();
+		respond_and_begin();
+		ASSERT_EQ(end->post(read_work(1, {region->sge(0, 100)}, 5, 6)), 0);
+		auto read = ReadRequest::decode(peer->expect(Opcode::read_request).payload);
+		auto segment = Segment::read_response(read.sink_stag, read.sink_to + offset,
+						      pattern(101 - offset));
+		segment.last = false;
+		untouched = false;
+		peer->send(segment);
+		expect_terminate({0x1101});
+		EXPECT_NE(end->wait_send(1, patience())[0].status, IBV_WC_SUCCESS);
+		EXPECT_EQ(region_bytes(100, 100), Bytes(100, region->data()[1500]));
+	}
+}
+
 TEST_F(Rfc5041_7_1, SegmentsAfterAnErrorAreDropped)
 {
 	Bytes all;
