@@ -318,7 +318,13 @@ TEST_F(ReregisterTest, NotWhileWindowsAreBound)
 {
 	auto mw = window(IBV_MW_TYPE_1);
 
+	verbs::Pages pages(size);
+
 	ASSERT_EQ(bind1(mw, info(0, 100)), IBV_WC_SUCCESS);
+	/* What was pinned for this is let go of again. */
+	EXPECT_NE(ibv_rereg_mr(there->mr(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, pages.data(),
+			       size, 0),
+		  0);
 	EXPECT_NE(ibv_rereg_mr(there->mr(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
 			       Region::all),
 		  0);
