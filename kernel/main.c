@@ -97,6 +97,29 @@ static void dev_wait_conns(struct ziw_dev *dev)
 	spin_unlock_bh(&dev->conns_lock);
 }
 
+/* Nobody has an object of the device any more, so what is counted was forgotten. */
+static void report_dev_leaks(const struct ziw_dev *dev)
+{
+	const struct {
+		const char *name;
+		s64 count;
+	} counts[] = {
+		{ "PDs", atomic_read(&dev->nr_pd) },
+		{ "CQs", atomic_read(&dev->nr_cq) },
+		{ "SRQs", atomic_read(&dev->nr_srq) },
+		{ "QPs", atomic_read(&dev->nr_qp) },
+		{ "STags", atomic_read(&dev->nr_mr) },
+		{ "bytes of rings", atomic64_read(&dev->ring_bytes) },
+		{ "pinned bytes", atomic64_read(&dev->pinned_bytes) },
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(counts); i++)
+		if (counts[i].count)
+			pr_err("ziw: leak: %lld %s of a device\n", counts[i].count,
+			       counts[i].name);
+}
+
 /**
  * ziw_dev_free - the RDMA core has let go of the device
  * @dev: device
@@ -106,6 +129,7 @@ static void dev_wait_conns(struct ziw_dev *dev)
 void ziw_dev_free(struct ziw_dev *dev)
 {
 	dev_wait_conns(dev);
+	report_dev_leaks(dev);
 	cancel_work_sync(&dev->gid_work);
 	spin_lock(&devs_lock);
 	list_del(&dev->entry);
