@@ -40,6 +40,7 @@ static void cq_notify_tasklet(struct tasklet_struct *t)
 /* Tell who waits. cq->lock held. */
 static void cq_fire(struct ziw_cq *cq)
 {
+	lockdep_assert_held(&cq->lock);
 	cq->mod_pending = 0;
 	xchg(&cq->ring.hdr->flags, 0);
 	cq_notify(cq);
@@ -291,6 +292,7 @@ static bool cq_move(struct ziw_cq *cq, struct ziw_ring *to)
 	struct ziw_ring old = *from;
 	u32 i;
 
+	lockdep_assert_held(&cq->lock);
 	/* More than there is room for, or a consumer that lies about cons. */
 	if (num > from->mask + 1 || num > to->mask + 1)
 		return false;

@@ -18,6 +18,13 @@
 #define KNOWN_ACCESS	(IB_ACCESS_LOCAL_WRITE | REMOTE_ACCESS | IB_ACCESS_MW_BIND | \
 			 IB_ZERO_BASED | IB_ACCESS_OPTIONAL)
 
+/* Who reads @valid may use the memory for as long as it has the lock. */
+static void mr_set_valid(struct ziw_mr *mr, bool valid)
+{
+	lockdep_assert_held_write(&mr->lock);
+	mr->valid = valid;
+}
+
 /* --- lookup, in any context with bottom halves off --- */
 
 /* @qp: of a remote access; windows are for such only. */
@@ -267,7 +274,7 @@ static int mr_invalidate(struct ib_pd *pd, const struct ziw_qp *qp, u32 stag, bo
 	else if (ziw_mr_is_window(mr))
 		ziw_window_unbind(mr);
 	else
-		mr->valid = false;
+		mr_set_valid(mr, false);
 	write_unlock(&mr->lock);
 	rcu_read_unlock();
 	return ret;
@@ -329,7 +336,7 @@ int ziw_mr_fast_register(struct ib_mr *ibmr, u32 key, int access)
 		mr->length = ibmr->length;
 		mr->block_shift = ilog2(ibmr->page_size);
 		mr->offset = ibmr->iova & (ibmr->page_size - 1);
-		mr->valid = true;
+		mr_set_valid(mr, true);
 		ret = 0;
 	}
 	write_unlock(&mr->lock);
@@ -413,7 +420,7 @@ err_count:
 void ziw_mr_publish(struct ziw_mr *mr)
 {
 	write_lock_bh(&mr->lock);
-	mr->valid = true;
+	mr_set_valid(mr, true);
 	write_unlock_bh(&mr->lock);
 }
 
@@ -463,7 +470,7 @@ int ziw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	/* Binding counts under this lock. */
 	busy = atomic_read(&mr->windows);
 	if (!busy)
-		mr->valid = false;
+		mr_set_valid(mr, false);
 	write_unlock_bh(&mr->lock);
 	if (busy)
 		return -EBUSY;

@@ -20,6 +20,7 @@
  */
 void ziw_window_unbind(struct ziw_mr *window)
 {
+	lockdep_assert_held_write(&window->lock);
 	if (window->region)
 		atomic_dec(&window->region->windows);
 	window->region = NULL;

@@ -76,6 +76,7 @@ static int rq_get_locked(struct ziw_rq *rq, struct ziw_rqe *rqe)
 	struct ziw_ring *ring = &rq->ring;
 	bool ok;
 
+	lockdep_assert_held(&rq->lock);
 	if (!ziw_ring_filled(ring, ring->index))
 		return -ENOENT;
 	ok = ziw_rqe_load(ziw_ring_slot(ring, ring->index), rq->max_sge, rqe);
