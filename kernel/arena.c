@@ -55,32 +55,30 @@ static struct page *arena_alloc(unsigned int *size)
 static bool arena_refill(struct arena *arena)
 {
 	unsigned int next = arena->num ? (arena->current_block + 1) % arena->num : 0;
+	/* Whoever had a reference has read what it meant to before it was put. */
+	bool idle = arena->num && page_ref_count(arena->block[next]) == 1;
 	unsigned int size;
 	struct page *page;
 
 	/* A block made when memory was short is small, and not kept. */
-	if (arena->num && page_ref_count(arena->block[next]) == 1 &&
-	    arena->size[next] > PAGE_SIZE)
-		goto out;
-	page = arena_alloc(&size);
-	if (!page)
-		return false;
-	if (arena->num < ARENA_BLOCKS && size > PAGE_SIZE) {
-		/* Behind the one that is in use, before the oldest. */
-		next = arena->num ? arena->current_block + 1 : 0;
-		memmove(&arena->block[next + 1], &arena->block[next],
-			(arena->num - next) * sizeof(arena->block[0]));
-		memmove(&arena->size[next + 1], &arena->size[next],
-			(arena->num - next) * sizeof(arena->size[0]));
-		arena->num++;
-	} else if (arena->num) {
-		put_page(arena->block[next]);
-	} else {
-		arena->num = 1;
+	if (!idle || arena->size[next] == PAGE_SIZE) {
+		page = arena_alloc(&size);
+		if (!page)
+			return false;
+		if (!idle && arena->num < ARENA_BLOCKS) {
+			/* Behind the one that is in use, before the oldest. */
+			next = arena->num ? arena->current_block + 1 : 0;
+			memmove(&arena->block[next + 1], &arena->block[next],
+				(arena->num - next) * sizeof(arena->block[0]));
+			memmove(&arena->size[next + 1], &arena->size[next],
+				(arena->num - next) * sizeof(arena->size[0]));
+			arena->num++;
+		} else {
+			put_page(arena->block[next]);
+		}
+		arena->block[next] = page;
+		arena->size[next] = size;
 	}
-	arena->block[next] = page;
-	arena->size[next] = size;
-out:
 	arena->current_block = next;
 	arena->off = 0;
 	return true;
