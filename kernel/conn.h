@@ -340,6 +340,10 @@ void ziw_conn_stop_timer(struct ziw_conn *conn);
 int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp);
 void ziw_conn_stream_start(struct ziw_conn *conn);
 void ziw_conn_finish(struct ziw_conn *conn);
+void ziw_conn_release_socket(struct ziw_conn *conn, bool abort);
+
+/* setup.c */
+void ziw_setup_step(struct ziw_conn *conn, bool aborted, bool timeout);
 void ziw_conn_refuse(struct ziw_conn *conn);
 int ziw_conn_send_frame(struct ziw_conn *conn, const struct ziw_mpa_frame *frame,
 			const void *private_data);
