@@ -23,10 +23,10 @@
 /* reg_user_mr() was given a DMA handle after 6.16. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
 #define ZIW_DMAH_ARG
-#define ZIW_HAS_DMAH 0
+#define ZIW_DMAH NULL
 #else
 #define ZIW_DMAH_ARG struct ib_dmah *dmah,
-#define ZIW_HAS_DMAH 1
+#define ZIW_DMAH dmah
 #endif
 
 /* create_cq() took the udata itself before the uverbs bundle. */

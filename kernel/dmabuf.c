@@ -118,11 +118,7 @@ struct ib_mr *ziw_reg_user_mr_dmabuf(struct ib_pd *pd, u64 offset, u64 length,
 	struct ziw_mr *mr;
 	int err;
 
-#if ZIW_HAS_DMAH
-	if (dmah)
-		return ERR_PTR(-EOPNOTSUPP);
-#endif
-	err = ziw_mr_check_registration(length, virt_addr, access);
+	err = ziw_mr_check_registration(length, virt_addr, access, ZIW_DMAH);
 	if (err)
 		return ERR_PTR(err);
 	dmabuf = dmabuf_get(fd);
@@ -148,11 +144,7 @@ struct ib_mr *ziw_reg_user_mr_dmabuf(struct ib_pd *pd, u64 offset, u64 length,
 	mr->dmabuf = dmabuf;
 	mr->block_shift = PAGE_SHIFT;
 	mr->offset = offset - first;
-	mr->iova = access & IB_ZERO_BASED ? 0 : virt_addr;
-	mr->length = length;
-	mr->access = access;
-	ziw_mr_publish(mr);
-	return &mr->ibmr;
+	return ziw_mr_publish_memory(mr, virt_addr, length, access);
 
 err_release:
 	ziw_dmabuf_release(dmabuf);

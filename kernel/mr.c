@@ -411,17 +411,31 @@ err_count:
 	return ERR_PTR(err);
 }
 
-/**
- * ziw_mr_publish - let a region's STag be used
- * @mr: region, complete
- *
- * Context: process.
- */
-void ziw_mr_publish(struct ziw_mr *mr)
+/* Let a region's STag be used. */
+static void mr_publish(struct ziw_mr *mr)
 {
 	write_lock_bh(&mr->lock);
 	mr_set_valid(mr, true);
 	write_unlock_bh(&mr->lock);
+}
+
+/**
+ * ziw_mr_publish_memory - let the STag of registered memory be used
+ * @mr: region that has its memory
+ * @virt_addr: address by which it is named
+ * @length: bytes
+ * @access: enum ib_access_flags
+ *
+ * Context: process.
+ * Return: the region.
+ */
+struct ib_mr *ziw_mr_publish_memory(struct ziw_mr *mr, u64 virt_addr, u64 length, int access)
+{
+	mr->iova = access & IB_ZERO_BASED ? 0 : virt_addr;
+	mr->length = length;
+	mr->access = access;
+	mr_publish(mr);
+	return &mr->ibmr;
 }
 
 static s64 pinned_bytes(struct ib_umem *umem)
@@ -499,7 +513,7 @@ struct ib_mr *ziw_get_dma_mr(struct ib_pd *pd, int access)
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
 	mr->access = access;
-	ziw_mr_publish(mr);
+	mr_publish(mr);
 	return &mr->ibmr;
 }
 
@@ -587,13 +601,15 @@ static void swap_memory(struct ziw_mr *mr, struct user_memory *mem)
  * @length: bytes
  * @virt_addr: address by which it is named
  * @access: enum ib_access_flags
+ * @dmah: DMA handle, NULL for none
  *
- * Return: 0; -EOPNOTSUPP for access flags that ziw does not know, -EINVAL for
- * addresses that wrap.
+ * Return: 0; -EOPNOTSUPP for access flags that ziw does not know and for a DMA
+ * handle, -EINVAL for addresses that wrap.
  */
-int ziw_mr_check_registration(u64 length, u64 virt_addr, int access)
+int ziw_mr_check_registration(u64 length, u64 virt_addr, int access,
+			      const struct ib_dmah *dmah)
 {
-	if (access & ~KNOWN_ACCESS)
+	if (dmah || access & ~KNOWN_ACCESS)
 		return -EOPNOTSUPP;
 	return virt_addr + length < virt_addr ? -EINVAL : 0;
 }
@@ -619,11 +635,7 @@ struct ib_mr *ziw_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 	struct ziw_mr *mr;
 	int err;
 
-#if ZIW_HAS_DMAH
-	if (dmah)
-		return ERR_PTR(-EOPNOTSUPP);
-#endif
-	err = ziw_mr_check_registration(length, virt_addr, access);
+	err = ziw_mr_check_registration(length, virt_addr, access, ZIW_DMAH);
 	if (err)
 		return ERR_PTR(err);
 	err = pin(&mem, pd->device, start, length, access);
@@ -636,11 +648,7 @@ struct ib_mr *ziw_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 	}
 	atomic64_add(pinned_bytes(mem.umem), &mr->dev->pinned_bytes);
 	swap_memory(mr, &mem);
-	mr->iova = access & IB_ZERO_BASED ? 0 : virt_addr;
-	mr->length = length;
-	mr->access = access;
-	ziw_mr_publish(mr);
-	return &mr->ibmr;
+	return ziw_mr_publish_memory(mr, virt_addr, length, access);
 }
 
 /* Whether the pages have to be pinned anew for rights that they lack so far. */
@@ -660,8 +668,8 @@ static bool needs_writable(const struct ziw_mr *mr, int access)
  * @pd: with IB_MR_REREG_PD
  * @udata: not used
  *
- * Not for a dma-buf. The STag stays. An access of the peer sees the region as it was or as it
- * becomes; on error it is as it was.
+ * Not for a dma-buf. The STag stays. An access of the peer sees the region as it
+ * was or as it becomes; on error it is as it was.
  *
  * Context: process.
  * Return: NULL, or an ERR_PTR: -EBUSY while memory windows are bound to it, else
@@ -686,7 +694,7 @@ struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 le
 		length = mr->length;
 		virt_addr = mr->iova;
 	}
-	err = ziw_mr_check_registration(length, virt_addr, access);
+	err = ziw_mr_check_registration(length, virt_addr, access, NULL);
 	if (!err && (flags & IB_MR_REREG_TRANS || needs_writable(mr, access)))
 		err = pin(&mem, ibmr->device, start, length, access);
 	if (err)

@@ -304,8 +304,10 @@ int ziw_mr_fast_register(struct ib_mr *ibmr, u32 key, int access);
 
 struct ziw_mr *ziw_mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
 			    u32 max_blocks);
-void ziw_mr_publish(struct ziw_mr *mr);
-int ziw_mr_check_registration(u64 length, u64 virt_addr, int access);
+struct ib_mr *ziw_mr_publish_memory(struct ziw_mr *mr, u64 virt_addr, u64 length, int access);
+struct ib_dmah;
+int ziw_mr_check_registration(u64 length, u64 virt_addr, int access,
+			      const struct ib_dmah *dmah);
 void ziw_mr_retire(struct ziw_mr *mr);
 
 struct ib_mr *ziw_get_dma_mr(struct ib_pd *pd, int access);
