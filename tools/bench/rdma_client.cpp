@@ -290,24 +290,9 @@ void RdmaClient::ping_pong()
 {
 	auto &config = rdma_.config;
 	auto &flow = flows_[0];
-	/* So many trips before the first that counts. */
-	constexpr uint64_t warm_up = 16;
-	Deadline deadline(config);
 	auto most = config.messages ? config.messages : std::numeric_limits<uint64_t>::max();
 
-	samples.reserve(std::min<uint64_t>(most, max_samples));
-	for (uint64_t i = 0; i < warm_up; i++)
-		one_trip(rdma_.links[0], i);
-	auto before = verbs::Clock::now();
-	for (uint64_t i = 0; i < most && !deadline.over(); i++) {
-		one_trip(rdma_.links[0], warm_up + i);
-		auto now = verbs::Clock::now();
-		if (samples.size() < max_samples)
-			samples.push_back(static_cast<uint64_t>(
-				std::chrono::nanoseconds(now - before).count()));
-		before = now;
-		count(1);
-	}
+	time_trips(config, most, [&](uint64_t i) { one_trip(rdma_.links[0], i); });
 	flow.target = 0;
 }
 

@@ -2,7 +2,9 @@
 /* One end of a measurement's data connections, whatever they are made of. */
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +14,33 @@
 #include "control.h"
 
 namespace bench {
+
+/* When to stop, for a measurement by time; seldom enough that asking costs nothing. */
+class Deadline {
+public:
+	explicit Deadline(const Config &config)
+		: end_(verbs::Clock::now() + verbs::milliseconds(config.milliseconds)),
+		  timed_(!config.messages), interval_(config.size >= 4096 ? 1 : 64)
+	{
+	}
+	bool over()
+	{
+		if (!timed_ || ++asked_ % interval_)
+			return false;
+		return verbs::Clock::now() >= end_;
+	}
+
+private:
+	verbs::Clock::time_point end_;
+	bool timed_;
+	uint64_t interval_, asked_ = 0;
+};
+
+/* More would take too much memory; percentiles are of these, then. */
+constexpr std::size_t max_samples = 5'000'000;
+
+/* So many round trips before the first that counts. */
+constexpr uint64_t warm_up_trips = 16;
 
 class Side {
 public:
@@ -31,6 +60,25 @@ public:
 
 protected:
 	void count(uint64_t more) { done_.fetch_add(more, std::memory_order_relaxed); }
+	/* Samples of up to `most` round trips, each a call of trip(n). */
+	void time_trips(const Config &config, uint64_t most, auto trip)
+	{
+		Deadline deadline(config);
+
+		samples.reserve(std::min<uint64_t>(most, max_samples));
+		for (uint64_t i = 0; i < warm_up_trips; i++)
+			trip(i);
+		auto before = verbs::Clock::now();
+		for (uint64_t i = 0; i < most && !deadline.over(); i++) {
+			trip(warm_up_trips + i);
+			auto now = verbs::Clock::now();
+			if (samples.size() < max_samples)
+				samples.push_back(static_cast<uint64_t>(
+					std::chrono::nanoseconds(now - before).count()));
+			before = now;
+			count(1);
+		}
+	}
 
 private:
 	std::atomic<uint64_t> done_ = 0;
@@ -56,30 +104,6 @@ std::unique_ptr<Side> rdma_client(const Config &config, const Address &server, u
 std::unique_ptr<ServerSide> rdma_server(const Config &config, const Address &here);
 std::unique_ptr<Side> tcp_client(const Config &config, const Address &server);
 std::unique_ptr<ServerSide> tcp_server(const Config &config, const Address &here);
-
-/* When to stop, for a measurement by time; seldom enough that asking costs nothing. */
-class Deadline {
-public:
-	explicit Deadline(const Config &config)
-		: end_(verbs::Clock::now() + verbs::milliseconds(config.milliseconds)),
-		  timed_(!config.messages), interval_(config.size >= 4096 ? 1 : 64)
-	{
-	}
-	bool over()
-	{
-		if (!timed_ || ++asked_ % interval_)
-			return false;
-		return verbs::Clock::now() >= end_;
-	}
-
-private:
-	verbs::Clock::time_point end_;
-	bool timed_;
-	uint64_t interval_, asked_ = 0;
-};
-
-/* More would take too much memory; percentiles are of these, then. */
-constexpr std::size_t max_samples = 5'000'000;
 
 /*
  * Where the measured part begins and ends, for an instruction counter outside of the machine

@@ -202,29 +202,14 @@ void TcpClient::request(int fd, unsigned char *buffer, uint64_t target)
 
 void TcpClient::ping_pong(int fd, unsigned char *buffer, uint64_t target)
 {
-	constexpr uint64_t warm_up = 16;
 	auto ask = config_.is_request() ? request_size(config_) : config_.size;
 	auto flags = config_.poll ? MSG_DONTWAIT : 0;
-	Deadline deadline(config_);
-	auto trip = [&] {
+
+	time_trips(config_, target, [&](uint64_t) {
 		send_all(fd, buffer, ask);
 		if (!recv_all(fd, buffer, config_.size, flags))
 			fail("the server is gone", ECONNRESET);
-	};
-
-	samples.reserve(std::min<uint64_t>(target, max_samples));
-	for (uint64_t i = 0; i < warm_up; i++)
-		trip();
-	auto before = verbs::Clock::now();
-	for (uint64_t i = 0; i < target && !deadline.over(); i++) {
-		trip();
-		auto now = verbs::Clock::now();
-		if (samples.size() < max_samples)
-			samples.push_back(static_cast<uint64_t>(
-				std::chrono::nanoseconds(now - before).count()));
-		before = now;
-		count(1);
-	}
+	});
 }
 
 class TcpServer final : public ServerSide {
