@@ -58,31 +58,8 @@ bool Parameter::exists(const std::string &name)
 	return std::ifstream(path(name)).good();
 }
 
-static void write_file(const std::string &path, const std::string &value)
+Parameter::Parameter(const std::string &name, const std::string &value) : Setting(path(name), value)
 {
-	std::ofstream file(path);
-
-	file << value << std::flush;
-	if (!file)
-		throw std::runtime_error("cannot write '" + value + "' to " + path);
-}
-
-Parameter::Parameter(const std::string &name, const std::string &value) : path_(path(name))
-{
-	std::ifstream file(path_);
-
-	if (!std::getline(file, before_))
-		throw std::runtime_error("the device has no parameter " + path_);
-	write_file(path_, value);
-}
-
-Parameter::~Parameter()
-{
-	try {
-		write_file(path_, before_);
-	} catch (const std::exception &e) {
-		ADD_FAILURE() << e.what();
-	}
 }
 
 bool Conformance::lacks_parameter(const std::string &name)

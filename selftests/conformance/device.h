@@ -35,17 +35,11 @@ using wire::text;
 milliseconds patience();
 
 /* A device's parameter in sysfs, changed while this lives. */
-class Parameter {
+class Parameter : public Setting {
 public:
 	Parameter(const std::string &name, const std::string &value);
-	~Parameter();
-	Parameter(const Parameter &) = delete;
-	Parameter &operator=(const Parameter &) = delete;
 	static std::string path(const std::string &name);
 	static bool exists(const std::string &name);
-
-private:
-	std::string path_, before_;
 };
 
 /* A frame of revision 1. */

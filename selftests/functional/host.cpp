@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include <deque>
+#include <fstream>
 #include <memory>
 #include <mutex>
 
@@ -289,6 +290,37 @@ Topology::~Topology()
 std::string Topology::describe(const std::string &side) const
 {
 	return side + tag_ + ":v" + side + tag_ + ":" + driver_type() + side + tag_;
+}
+
+static void write_file(const std::string &path, const std::string &value)
+{
+	std::ofstream file(path);
+
+	file << value << std::flush;
+	if (!file)
+		throw std::runtime_error("cannot write '" + value + "' to " + path);
+}
+
+Setting::Setting(const std::string &path, const std::string &value, const std::string &ns)
+	: path_(path), ns_(ns)
+{
+	InNamespace in(ns_);
+	std::ifstream file(path_);
+
+	if (!std::getline(file, before_))
+		throw std::runtime_error("cannot read " + path_);
+	write_file(path_, value);
+}
+
+Setting::~Setting()
+{
+	try {
+		InNamespace in(ns_);
+
+		write_file(path_, before_);
+	} catch (const std::exception &e) {
+		ADD_FAILURE() << e.what();
+	}
 }
 
 Impairment::Impairment(const Host &host, const std::string &netem)

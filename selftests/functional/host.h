@@ -137,6 +137,19 @@ private:
 	std::string ns_, netdev_;
 };
 
+/* A file of /proc or /sys that says something else while this lives. */
+class Setting {
+public:
+	/* ns: the namespace to see it from; throws if it cannot be read or takes no such value. */
+	Setting(const std::string &path, const std::string &value, const std::string &ns = "");
+	~Setting();
+	Setting(const Setting &) = delete;
+	Setting &operator=(const Setting &) = delete;
+
+private:
+	std::string path_, ns_, before_;
+};
+
 /* Exit code of a shell command. */
 int shell(const std::string &command);
 /* Where the test scripts' library is; from the environment or beside the sources. */

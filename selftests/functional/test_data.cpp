@@ -638,15 +638,13 @@ TEST_F(PathTest, LossOfOnePercent)
 /* No FPDU is larger than the window that is to hold it, whatever its size is to be. */
 TEST_F(PathTest, SmallReceiveWindow)
 {
-	const std::string rmem = "/proc/sys/net/ipv4/tcp_rmem";
-	const std::string largest = "/sys/class/infiniband/" + a.device() + "/ziw/max_fpdu";
-
 	if (!a.is_ziw())
 		GTEST_SKIP() << "only asked of ziw";
-	b.shell("cp " + rmem + " /dev/shm/rmem; echo 4096 8192 8192 > " + rmem);
+	Setting window("/proc/sys/net/ipv4/tcp_rmem", "4096 8192 8192", b.ns());
+
 	for (const char *bytes : {"0", "64768"}) {
 		SCOPED_TRACE(bytes);
-		shell(std::string("echo ") + bytes + " > " + largest);
+		Setting largest("/sys/class/infiniband/" + a.device() + "/ziw/max_fpdu", bytes);
 		auto ends = connected();
 		Region from(a.pd(), 300000), to(b.pd(), 300000);
 
@@ -656,8 +654,6 @@ TEST_F(PathTest, SmallReceiveWindow)
 				 IBV_WC_RDMA_WRITE);
 		EXPECT_EQ(differs(to.data(), from.data(), to.size()), "");
 	}
-	shell("echo 0 > " + largest);
-	b.shell("cat /dev/shm/rmem > " + rmem);
 }
 
 TEST_F(PathTest, Reordering)

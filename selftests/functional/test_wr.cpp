@@ -49,6 +49,20 @@ protected:
 			       static_cast<uint32_t>(length));
 	}
 
+	/* Of a QP with the CQs of the pair's a. */
+	ibv_qp_init_attr_ex attributes(uint32_t send_wr)
+	{
+		ibv_qp_init_attr_ex attr{};
+
+		attr.qp_type = IBV_QPT_RC;
+		attr.pd = a.pd();
+		attr.send_cq = pair.a->send_cq();
+		attr.recv_cq = pair.a->recv_cq();
+		attr.cap = {send_wr, 1, 1, 1, 0};
+		attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		return attr;
+	}
+
 	/* Nothing was posted: the next completion is that of what is posted now. */
 	void expect_untouched()
 	{
@@ -375,14 +389,8 @@ TEST_F(WrTest, ThreadsTakeTurns)
 
 TEST_F(WrTest, OnlyWhatIsOfferedCanBeAskedFor)
 {
-	ibv_qp_init_attr_ex attr{};
+	auto attr = attributes(1);
 
-	attr.qp_type = IBV_QPT_RC;
-	attr.pd = a.pd();
-	attr.send_cq = pair.a->send_cq();
-	attr.recv_cq = pair.a->recv_cq();
-	attr.cap = {1, 1, 1, 1, 0};
-	attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	for (auto op : {IBV_QP_EX_WITH_TSO, IBV_QP_EX_WITH_FLUSH, IBV_QP_EX_WITH_ATOMIC_WRITE}) {
 		attr.send_ops_flags = IBV_QP_EX_WITH_SEND | op;
 		errno = 0;
@@ -396,14 +404,8 @@ TEST_F(WrTest, OnlyWhatIsOfferedCanBeAskedFor)
 
 TEST_F(WrTest, NoneInReset)
 {
-	ibv_qp_init_attr_ex attr{};
+	auto attr = attributes(4);
 
-	attr.qp_type = IBV_QPT_RC;
-	attr.pd = a.pd();
-	attr.send_cq = pair.a->send_cq();
-	attr.recv_cq = pair.a->recv_cq();
-	attr.cap = {4, 1, 1, 1, 0};
-	attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
 	std::unique_ptr<ibv_qp, verbs::Destroy<ibv_destroy_qp>> fresh(
 		verbs::check(ibv_create_qp_ex(a.context(), &attr), "ibv_create_qp_ex"));
