@@ -104,11 +104,16 @@ between()
 
 # perftest_between SERVER-HOST CLIENT-HOST SERVER-COMMAND... -- CLIENT-COMMAND...: perftest's programs, by rdma_cm. A
 # server that has exchanged the parameters listens anew for its queue pairs, and the client does not wait for that: a
-# run in which it was refused says nothing of the drivers, and is repeated.
+# run in which it was refused says nothing of the drivers, and is repeated. Such a client then crashes, of which the
+# kernel is not to tell: the exit code does, for any other reason, too.
 perftest_between()
 {
-	local try output rc
+	local try output rc trace=/proc/sys/debug/exception-trace traced=''
 
+	if [[ -e $trace ]]; then
+		traced=$(< "$trace")
+		echo 0 > "$trace"
+	fi
 	for try in 1 2 3 4; do
 		rc=0
 		output=$(between "$1" "$2" 18515 "${@:3}") || rc=$?
@@ -117,6 +122,7 @@ perftest_between()
 		fi
 		echo "refused, try $try"
 	done
+	[[ ! $traced ]] || echo "$traced" > "$trace"
 	echo "$output"
 	return "$rc"
 }
