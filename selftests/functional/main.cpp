@@ -150,5 +150,11 @@ int main(int argc, char **argv)
 	int rc = RUN_ALL_TESTS();
 	for (auto &h : hosts)
 		h.reset();
-	return rc;
+	/* Outside of a test there is no line for it: the exit code tells. */
+	auto &outside = testing::UnitTest::GetInstance()->ad_hoc_test_result();
+	for (int i = 0; i < outside.total_part_count(); i++)
+		if (outside.GetTestPartResult(i).failed())
+			std::cout << "# outside of tests: "
+				  << outside.GetTestPartResult(i).message() << std::endl;
+	return rc || outside.Failed();
 }
