@@ -12,13 +12,24 @@ namespace {
 
 const char *const kinds[] = {"failslab", "fail_page_alloc", "fail_usercopy"};
 
+/*
+ * To open and to write such a file takes memory as well, and the faults may be on already: then it
+ * is tried again. Left half done, they would stay on and meet whoever forks, which User Mode Linux
+ * does not survive without memory (flush_tlb_mm() of an mm that was never set up).
+ */
 void set(const std::string &kind, const std::string &file, const std::string &value)
 {
-	std::ofstream out("/sys/kernel/debug/" + kind + "/" + file);
+	auto path = "/sys/kernel/debug/" + kind + "/" + file;
 
-	out << value << std::flush;
-	if (!out)
-		throw std::runtime_error("cannot set " + kind + "/" + file + " to " + value);
+	for (unsigned tries = 0; tries < 10000; tries++) {
+		verbs::Fd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+		if (fd && write(fd.get(), value.data(), value.size()) ==
+				  static_cast<ssize_t>(value.size()))
+			return;
+		if (errno != ENOMEM && errno != EFAULT && errno != ENFILE)
+			break;
+	}
+	verbs::fail("set " + kind + "/" + file + " to " + value);
 }
 
 void set_all(const std::string &file, const std::string &value)
