@@ -699,6 +699,53 @@ static void batch_arena(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, wrong, 0);
 }
 
+/* With bottom halves off, as in transmit: what the arena takes must not wait either. */
+static void batch_arena_small(struct kunit *test)
+{
+#ifdef CONFIG_FAIL_PAGE_ALLOC
+	enum { MOST = 400 };
+	struct page **held = kunit_kcalloc(test, MOST, sizeof(*held), GFP_KERNEL), *page;
+	unsigned int num = 0, small = 0, wrong = 0, len, off;
+
+	KUNIT_ASSERT_NOT_NULL(test, held);
+	/* All that was handed out is in use: each time a block is full another is made. */
+	while (num < MOST && small < 3) {
+		bool met;
+
+		local_bh_disable();
+		current->fail_nth = 1;
+		if (ziw_arena_get(PAGE_SIZE, PAGE_SIZE, &len, &page, &off)) {
+			get_page(page);
+			held[num++] = page;
+			ziw_arena_commit(len);
+		} else {
+			wrong++;
+		}
+		met = !current->fail_nth;
+		current->fail_nth = 0;
+		local_bh_enable();
+		if (!met)
+			continue;
+		small++;
+		KUNIT_EXPECT_EQ(test, wrong, 0);
+		KUNIT_EXPECT_FALSE(test, PageCompound(page));
+	}
+	KUNIT_EXPECT_EQ(test, small, 3);
+	/* And with memory there are large ones again. */
+	local_bh_disable();
+	if (ziw_arena_get(PAGE_SIZE, PAGE_SIZE, &len, &page, &off))
+		KUNIT_EXPECT_TRUE(test, PageCompound(page));
+	else
+		wrong++;
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, wrong, 0);
+	while (num)
+		put_page(held[--num]);
+#else
+	kunit_skip(test, "no CONFIG_FAIL_PAGE_ALLOC");
+#endif
+}
+
 static struct kunit_case cases[] = {
 	PROPERTY(batch_fpdu,
 		 "an FPDU is as the RFCs have it: each pad, tagged or not, copied or in place"),
@@ -726,6 +773,8 @@ static struct kunit_case cases[] = {
 		 "a batch dropped after a partial send at any byte holds no page any more"),
 	PROPERTY(batch_arena,
 		 "the arena hands out pieces of the size asked for, none of them twice"),
+	PROPERTY(batch_arena_small,
+		 "the arena makes do with single pages where no larger block is to be had"),
 	{}
 };
 
