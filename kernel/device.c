@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The ib_device: what it says of itself, contexts, PDs, and ring memory. */
 #include <linux/etherdevice.h>
+#include <linux/file.h>
 #include <linux/vmalloc.h>
 #include <net/addrconf.h>
 #include <rdma/ib_addr.h>
@@ -124,11 +125,13 @@ static enum rdma_link_layer ziw_link_layer(struct ib_device *ibdev, u32 port)
 static int ziw_alloc_ucontext(struct ib_ucontext *ctx, struct ib_udata *udata)
 {
 	struct ziw_alloc_context_resp resp = { .abi_version = ZIW_ABI_VERSION };
+	struct ziw_ucontext *uctx = to_ziw_ucontext(ctx);
 	struct ziw_alloc_context_req req = {};
+	struct file *file = NULL;
+	int err;
 
 	if (udata->inlen >= sizeof(req)) {
-		int err = ib_copy_from_udata(&req, udata, sizeof(req));
-
+		err = ib_copy_from_udata(&req, udata, sizeof(req));
 		if (err)
 			return err;
 	}
@@ -140,7 +143,24 @@ static int ziw_alloc_ucontext(struct ib_ucontext *ctx, struct ib_udata *udata)
 				       "module");
 		return -EINVAL;
 	}
-	return ib_copy_to_udata(udata, &resp, sizeof(resp));
+	if (req.flags & ~ZIW_CONTEXT_DOORBELL)
+		return -EINVAL;
+	if (req.flags & ZIW_CONTEXT_DOORBELL) {
+		resp.doorbell_fd = ziw_doorbell_open(uctx, &file);
+		if (resp.doorbell_fd < 0)
+			return resp.doorbell_fd;
+	}
+	err = ib_copy_to_udata(udata, &resp, sizeof(resp));
+	if (!file)
+		return err;
+	if (err) {
+		fput(file);
+		put_unused_fd(resp.doorbell_fd);
+		ziw_doorbell_close(uctx);
+		return err;
+	}
+	fd_install(resp.doorbell_fd, file);
+	return 0;
 }
 
 /* Lets another process use the context by its file: nothing of ours is needed. */
@@ -151,6 +171,7 @@ static int ziw_query_ucontext(struct ib_ucontext *ctx, struct uverbs_attr_bundle
 
 static void ziw_dealloc_ucontext(struct ib_ucontext *ctx)
 {
+	ziw_doorbell_close(to_ziw_ucontext(ctx));
 }
 
 /* Its presence lets the RDMA core take the device from under open contexts. */

@@ -155,6 +155,31 @@ static int post_one(struct ziw_qp *qp, const struct ib_send_wr *wr)
 }
 
 /**
+ * ziw_ring_sq - the doorbell of an SQ
+ * @qp: queue pair
+ *
+ * Context: any.
+ */
+void ziw_ring_sq(struct ziw_qp *qp)
+{
+	ziw_stat_inc(qp->dev, ZIW_STAT_SQ_DOORBELLS);
+	ziw_tx_kick(qp);
+}
+
+/**
+ * ziw_ring_rq - the doorbell of an RQ
+ * @qp: queue pair without SRQ
+ *
+ * Only a QP in the error state asks for this: to flush, elsewhere.
+ *
+ * Context: any.
+ */
+void ziw_ring_rq(struct ziw_qp *qp)
+{
+	queue_work(ziw_wq, &qp->flush_work);
+}
+
+/**
  * ziw_post_send - verb: post send work requests, or ring the doorbell
  * @ibqp: queue pair
  * @wr: list of work requests of a kernel consumer; NULL: a doorbell
@@ -172,8 +197,7 @@ int ziw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	int err = 0;
 
 	if (!wr) {
-		ziw_stat_inc(qp->dev, ZIW_STAT_SQ_DOORBELLS);
-		ziw_tx_kick(qp);
+		ziw_ring_sq(qp);
 		return 0;
 	}
 	if (!ziw_qp_is_kernel(qp) || READ_ONCE(qp->state) == ZIW_QP_RESET) {
@@ -191,10 +215,8 @@ int ziw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	}
 	spin_unlock_irqrestore(&qp->sq.post_lock, irq);
 
-	if (ziw_ring_needs_doorbell(&qp->sq.ring)) {
-		ziw_stat_inc(qp->dev, ZIW_STAT_SQ_DOORBELLS);
-		ziw_tx_kick(qp);
-	}
+	if (ziw_ring_needs_doorbell(&qp->sq.ring))
+		ziw_ring_sq(qp);
 	return err;
 }
 
@@ -225,8 +247,7 @@ int ziw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 			break;
 		}
 	}
-	/* Only a QP in the error state asks for this: to flush, elsewhere. */
 	if (ziw_ring_needs_doorbell(&qp->rq.ring))
-		queue_work(ziw_wq, &qp->flush_work);
+		ziw_ring_rq(qp);
 	return err;
 }

@@ -384,6 +384,7 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 		return -ENOMEM;
 
 	qp->dev = dev;
+	qp->ctx = rdma_udata_to_drv_context(udata, struct ziw_ucontext, ibuc);
 	refcount_set(&qp->ref, 1);
 	init_completion(&qp->freed);
 	spin_lock_init(&qp->lock);

@@ -177,9 +177,25 @@ static inline u32 ziw_param(const struct ziw_dev *dev, enum ziw_param param)
 extern const struct attribute_group ziw_param_group;
 void ziw_params_init(struct ziw_dev *dev);
 
+struct ziw_doorbell;
+
+/**
+ * struct ziw_ucontext - a context of a process
+ * @ibuc: the RDMA core's part
+ * @bell: its doorbell, or NULL; changed while nobody else has the context
+ */
 struct ziw_ucontext {
 	struct ib_ucontext	ibuc;
+	struct ziw_doorbell	*bell;
 };
+
+static inline struct ziw_ucontext *to_ziw_ucontext(struct ib_ucontext *ibuc)
+{
+	return container_of(ibuc, struct ziw_ucontext, ibuc);
+}
+
+int ziw_doorbell_open(struct ziw_ucontext *ctx, struct file **file);
+void ziw_doorbell_close(struct ziw_ucontext *ctx);
 
 struct ziw_pd {
 	struct ib_pd		ibpd;
@@ -543,6 +559,7 @@ struct ziw_sq {
  * struct ziw_qp - a queue pair
  * @ibqp: the RDMA core's part
  * @dev: owner
+ * @ctx: of the process that made it, or NULL; to compare only
  * @ref: one of the verbs object, one of the connection attached, one of each
  *       user that iw_cm knows; destroy_qp waits until all are gone
  * @freed: completed by the last reference
@@ -565,6 +582,7 @@ struct ziw_sq {
 struct ziw_qp {
 	struct ib_qp		ibqp;
 	struct ziw_dev		*dev;
+	const struct ziw_ucontext *ctx;
 	refcount_t		ref;
 	struct completion	freed;
 
@@ -636,6 +654,8 @@ int ziw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 int ziw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		 struct ib_qp_init_attr *init);
 int ziw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+void ziw_ring_sq(struct ziw_qp *qp);
+void ziw_ring_rq(struct ziw_qp *qp);
 int ziw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		  const struct ib_send_wr **bad_wr);
 int ziw_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,

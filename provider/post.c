@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include <ccan/array_size.h>
 
@@ -104,15 +105,29 @@ bool ziw_ring_need_doorbell(const struct ziw_ring *ring)
 	       ZIW_RING_NEED_DOORBELL;
 }
 
+/* Negative: there is no file to ring on. */
+static int ziw_doorbell_file(const struct ibv_qp *ibqp, uint32_t queue)
+{
+	int fd = to_ziw_context(ibqp->context)->doorbell_fd;
+
+	if (fd < 0)
+		return -1;
+	if (ioctl(fd, ZIW_IOC_DOORBELL, (unsigned long)(ibqp->qp_num | queue)))
+		return errno;
+	return 0;
+}
+
 /*
- * The kernel allocates for these commands, but what is in the ring cannot be
+ * The kernel allocates for the commands, but what is in the ring cannot be
  * taken back: to fail for want of memory would have the caller post it twice.
  */
 int ziw_doorbell_send(struct ibv_qp *ibqp)
 {
+	int ret = ziw_doorbell_file(ibqp, 0);
 	struct ibv_send_wr *none;
-	int ret;
 
+	if (ret >= 0)
+		return ret;
 	while ((ret = ibv_cmd_post_send(ibqp, NULL, &none)) == ENOMEM)
 		sched_yield();
 	return ret;
@@ -120,9 +135,11 @@ int ziw_doorbell_send(struct ibv_qp *ibqp)
 
 static int ziw_doorbell_recv(struct ibv_qp *ibqp)
 {
+	int ret = ziw_doorbell_file(ibqp, ZIW_DOORBELL_RECV);
 	struct ibv_recv_wr *none;
-	int ret;
 
+	if (ret >= 0)
+		return ret;
 	while ((ret = ibv_cmd_post_recv(ibqp, NULL, &none)) == ENOMEM)
 		sched_yield();
 	return ret;

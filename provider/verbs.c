@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ziw.h"
 
@@ -666,6 +667,8 @@ static void ziw_free_context(struct ibv_context *ibctx)
 {
 	struct ziw_context *ctx = to_ziw_context(ibctx);
 
+	if (ctx->doorbell_fd >= 0)
+		close(ctx->doorbell_fd);
 	verbs_uninit_context(&ctx->vctx);
 	free(ctx);
 }

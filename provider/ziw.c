@@ -71,11 +71,14 @@ static struct verbs_context *ziw_alloc_context(struct ibv_device *ibdev,
 	if (!ctx)
 		return NULL;
 
+	ctx->doorbell_fd = -1;
 	cmd.drv_payload.abi_version = ZIW_ABI_VERSION;
+	cmd.drv_payload.flags = ZIW_CONTEXT_DOORBELL;
 	ret = ibv_cmd_get_context(&ctx->vctx, &cmd.ibv_cmd, sizeof(cmd),
 				  &resp.ibv_resp, sizeof(resp));
 	if (ret)
 		goto err_uninit;
+	ctx->doorbell_fd = resp.drv_payload.doorbell_fd;
 
 	/* The module may have been replaced since the device was found. */
 	if (!ziw_abi_ok(ibdev, resp.drv_payload.abi_version)) {
@@ -87,6 +90,8 @@ static struct verbs_context *ziw_alloc_context(struct ibv_device *ibdev,
 	return &ctx->vctx;
 
 err_uninit:
+	if (ctx->doorbell_fd >= 0)
+		close(ctx->doorbell_fd);
 	verbs_uninit_context(&ctx->vctx);
 	free(ctx);
 	errno = ret;
@@ -110,6 +115,8 @@ static struct verbs_context *ziw_import_context(struct ibv_device *ibdev,
 	if (!ctx)
 		return NULL;
 
+	/* The doorbell's file is the other process's: here the commands ring. */
+	ctx->doorbell_fd = -1;
 	ret = ibv_cmd_query_context(&ctx->vctx.context, NULL);
 	if (ret) {
 		/* The file stays the caller's where this fails. */

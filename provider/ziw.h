@@ -200,6 +200,7 @@ struct ziw_wq {
 
 struct ziw_context {
 	struct verbs_context	vctx;
+	int			doorbell_fd;
 };
 
 /**

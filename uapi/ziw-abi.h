@@ -28,7 +28,7 @@
  * kernel refuses to open a context for another version, and the provider
  * refuses to load on one.
  */
-#define ZIW_ABI_VERSION		1
+#define ZIW_ABI_VERSION		2
 
 /*
  * The rdma_driver_id of ziw devices, outside the numbers that the kernel's
@@ -55,8 +55,8 @@
  *
  * SQ, RQ, SRQ: @flags holds ZIW_RING_NEED_DOORBELL, written by the kernel
  * only. The provider stores @prod, executes a full barrier, and then loads
- * @flags; where the bit is set it rings the doorbell: the verbs POST_SEND,
- * POST_RECV or POST_SRQ_RECV command with no work request. The kernel
+ * @flags; where the bit is set it rings the doorbell: ZIW_IOC_DOORBELL, or the
+ * verbs command POST_SEND or POST_RECV with no work request. The kernel
  * stores the bit, executes a full barrier, and looks at @prod once more
  * before it goes idle; so either the kernel sees the new slot or the provider
  * sees the bit. On an SQ the bit is set while nothing would make the kernel
@@ -230,15 +230,38 @@ struct ziw_ring_info {
  * Verbs commands. Requests follow the core's own request structure, and
  * responses its response structure.
  */
+#define ZIW_CONTEXT_DOORBELL	0x1
+
+/**
+ * struct ziw_alloc_context_req
+ * @abi_version: ZIW_ABI_VERSION
+ * @flags: ZIW_CONTEXT_DOORBELL: with a file for doorbells
+ */
 struct ziw_alloc_context_req {
 	__u32	abi_version;
-	__u32	reserved;
+	__u32	flags;
 };
 
+/**
+ * struct ziw_alloc_context_resp
+ * @abi_version: ZIW_ABI_VERSION
+ * @doorbell_fd: with ZIW_CONTEXT_DOORBELL: a file descriptor, close-on-exec, for
+ *               ZIW_IOC_DOORBELL; the process closes it with the context
+ */
 struct ziw_alloc_context_resp {
 	__u32	abi_version;
-	__u32	reserved;
+	__s32	doorbell_fd;
 };
+
+/*
+ * ioctl(doorbell_fd, ZIW_IOC_DOORBELL, qpn | ZIW_DOORBELL_RECV): the doorbell of a
+ * queue pair's SQ, or RQ, as the verbs commands POST_SEND and POST_RECV ring it. ENOENT:
+ * this context has no such queue pair; ENODEV: the context is gone; EINVAL: it has
+ * an SRQ.
+ */
+#define ZIW_IOC_DOORBELL	_IO('z', 0x69)
+#define ZIW_DOORBELL_QPN	0xffffff
+#define ZIW_DOORBELL_RECV	0x80000000
 
 struct ziw_alloc_pd_resp {
 	__u32	pdn;

@@ -462,6 +462,18 @@ void Caller::doorbell(Context &c)
 {
 	auto handle = c.pool.handle(random, Kind::qp);
 
+	/* By number: right, of another context, of none, and with bits that mean nothing. */
+	if (random.percent(50)) {
+		auto arg = random.percent(80) ? random.below(64) : random.bits();
+		if (random.percent(30))
+			arg |= ZIW_DOORBELL_RECV;
+		count(Op::doorbell,
+		      !ioctl(c.device->doorbell.get(),
+			     random.percent(98) ? ZIW_IOC_DOORBELL
+						: static_cast<unsigned>(random.bits()),
+			     arg));
+		return;
+	}
 	if (random.percent(70))
 		count(Op::doorbell, !doorbell_send(*c.device, handle, mutation()));
 	else

@@ -246,11 +246,13 @@ int Uverbs::get_context(Mutation mutation)
 	With<ib_uverbs_get_context_resp, ziw_alloc_context_resp> out;
 
 	in.rest()->abi_version = ZIW_ABI_VERSION;
+	in.rest()->flags = ZIW_CONTEXT_DOORBELL;
 	int rc = command(IB_USER_VERBS_CMD_GET_CONTEXT, in.bytes, sizeof(in), out.bytes,
 			 sizeof(out), mutation);
 	if (!rc) {
 		async.reset(static_cast<int>(out.core()->async_fd));
 		fcntl(async.get(), F_SETFL, O_NONBLOCK);
+		doorbell.reset(out.rest()->doorbell_fd);
 	}
 	return rc;
 }

@@ -64,6 +64,8 @@ public:
 
 	/* Where the driver's completions and events appear; closed with the object. */
 	verbs::Fd async;
+	/* For ZIW_IOC_DOORBELL. */
+	verbs::Fd doorbell;
 
 private:
 	verbs::Fd fd_;
