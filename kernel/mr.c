@@ -330,6 +330,12 @@ int ziw_mr_fast_register(struct ib_mr *ibmr, u32 key, int access)
 	write_lock(&mr->lock);
 	if (mr->type == ZIW_MR_FAST && !mr->valid &&
 	    ziw_stag_index(key) == ziw_stag_index(mr->stag)) {
+		/* Without new pages it is registered with those it had. */
+		if (mr->nr_next) {
+			swap(mr->blocks, mr->next_blocks);
+			mr->nr_blocks = mr->nr_next;
+			mr->nr_next = 0;
+		}
 		mr->stag = key;
 		mr->access = access;
 		mr->iova = access & IB_ZERO_BASED ? 0 : ibmr->iova;
@@ -387,6 +393,13 @@ struct ziw_mr *ziw_mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
 			goto err_free;
 		}
 	}
+	if (type == ZIW_MR_FAST) {
+		mr->next_blocks = kvcalloc(max_blocks, sizeof(*mr->next_blocks), GFP_KERNEL);
+		if (!mr->next_blocks) {
+			err = -ENOMEM;
+			goto err_blocks;
+		}
+	}
 
 	/* Index 0 would let STag 0 exist, which names the local DMA region. */
 	do {
@@ -394,7 +407,7 @@ struct ziw_mr *ziw_mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
 		err = index ? xa_insert(&dev->mrs, index, mr, GFP_KERNEL) : -EBUSY;
 	} while (err == -EBUSY);
 	if (err)
-		goto err_blocks;
+		goto err_next_blocks;
 
 	mr->stag = index << ZIW_STAG_KEY_BITS | (get_random_u32() & 0xff);
 	mr->ibmr.lkey = mr->stag;
@@ -402,6 +415,8 @@ struct ziw_mr *ziw_mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
 	ziw_live_add(ZIW_LIVE_MR, 1);
 	return mr;
 
+err_next_blocks:
+	kvfree(mr->next_blocks);
 err_blocks:
 	kvfree(mr->blocks);
 err_free:
@@ -447,6 +462,7 @@ static void mr_free_rcu(struct rcu_head *rcu)
 {
 	struct ziw_mr *mr = container_of(rcu, struct ziw_mr, rcu);
 
+	kvfree(mr->next_blocks);
 	kvfree(mr->blocks);
 	kfree(mr);
 	ziw_live_add(ZIW_LIVE_MR, -1);
@@ -795,28 +811,27 @@ static int mr_set_page(struct ib_mr *ibmr, u64 addr)
 {
 	struct ziw_mr *mr = to_ziw_mr(ibmr);
 
-	if (mr->nr_blocks == mr->max_blocks)
+	if (mr->nr_next == mr->max_blocks)
 		return -ENOMEM;
-	mr->blocks[mr->nr_blocks++] = addr;
+	mr->next_blocks[mr->nr_next++] = addr;
 	return 0;
 }
 
 /**
  * ziw_map_mr_sg - verb: set the pages of a region for fast registration
- * @ibmr: region, invalid
+ * @ibmr: region; if valid, it keeps its pages until it is registered anew, since
+ *	iser maps first, then posts the IB_WR_LOCAL_INV together with the IB_WR_REG_MR
  * @sg: DMA mapped; addresses are kernel addresses, since ziw uses virtual DMA
  * @nents: entries
  * @offset: into the first
  *
- * Return: entries mapped, or a negative error; -EBUSY while the STag is valid.
+ * Return: entries mapped, or a negative error.
  */
 int ziw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 		  unsigned int *offset)
 {
 	struct ziw_mr *mr = to_ziw_mr(ibmr);
 
-	if (READ_ONCE(mr->valid))
-		return -EBUSY;
-	mr->nr_blocks = 0;
+	mr->nr_next = 0;
 	return ib_sg_to_pages(ibmr, sg, nents, offset, mr_set_page);
 }

@@ -239,7 +239,10 @@ enum ziw_mr_type {
  * @offset: where in the first block the region begins; guarded by @lock
  * @blocks: kernel addresses of the blocks that make up the region
  * @nr_blocks: used in @blocks
- * @max_blocks: allocated in @blocks
+ * @next_blocks: fast registration: what ib_map_mr_sg() put there for the next
+ *               IB_WR_REG_MR
+ * @nr_next: used in @next_blocks
+ * @max_blocks: allocated in each of the two
  * @block_shift: log2 of the block size
  * @umem: pinned user pages; NULL if there are none
  * @dmabuf: what the pages are of instead, dmabuf.c
@@ -264,6 +267,8 @@ struct ziw_mr {
 	u64			offset;
 	u64			*blocks;
 	u32			nr_blocks;
+	u64			*next_blocks;
+	u32			nr_next;
 	u32			max_blocks;
 	u8			block_shift;
 	struct ib_umem		*umem;

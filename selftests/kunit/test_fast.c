@@ -204,11 +204,12 @@ static void fast_too_many(struct kunit *test)
 	pages_map(test, p);
 	KUNIT_EXPECT_EQ(test, ib_map_mr_sg(&mr->ibmr, p->sg, 5, NULL, PAGE_SIZE), 3);
 	KUNIT_EXPECT_EQ(test, mr->ibmr.length, 3 * PAGE_SIZE);
-	KUNIT_EXPECT_EQ(test, mr->nr_blocks, 3);
+	KUNIT_EXPECT_EQ(test, mr->nr_next, 3);
 	/* The rest is for the next region; this one begins anew each time. */
 	KUNIT_EXPECT_EQ(test, ib_map_mr_sg(&mr->ibmr, p->sg + 3, 2, NULL, PAGE_SIZE), 2);
-	KUNIT_EXPECT_EQ(test, mr->nr_blocks, 2);
+	KUNIT_EXPECT_EQ(test, mr->nr_next, 2);
 	KUNIT_EXPECT_EQ(test, fixture_register(mr, mr->stag, ALL_ACCESS), 0);
+	KUNIT_EXPECT_EQ(test, mr->nr_blocks, 2);
 	KUNIT_EXPECT_EQ(test, count_wrong(test, mr, mr->ibmr.iova, 2 * PAGE_SIZE, 3 * PAGE_SIZE),
 			0);
 }
@@ -226,21 +227,30 @@ static void fast_gap(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ib_map_mr_sg(&mr->ibmr, p->sg, 0, NULL, PAGE_SIZE), -EINVAL);
 }
 
-/* A peer may be writing through it: its pages stay as they are. */
+/* A peer may be writing through it: its pages stay until it is invalidated and registered. */
 static void fast_busy(struct kunit *test)
 {
 	struct ib_pd *pd = fixture_pd(test);
 	struct ziw_mr *mr = fixture_fast_mr(test, pd, PAGES);
-	struct pages *p = pages_make(test, 2);
+	struct pages *p = pages_make(test, 3);
+	u64 iova;
 
 	pages_map(test, p);
 	KUNIT_EXPECT_EQ(test, ib_map_mr_sg(&mr->ibmr, p->sg, 2, NULL, PAGE_SIZE), 2);
+	iova = mr->ibmr.iova;
 	KUNIT_EXPECT_EQ(test, fixture_register(mr, mr->stag, ALL_ACCESS), 0);
-	KUNIT_EXPECT_EQ(test, ib_map_mr_sg(&mr->ibmr, p->sg + 1, 1, NULL, PAGE_SIZE), -EBUSY);
+	KUNIT_EXPECT_EQ(test, ib_map_mr_sg(&mr->ibmr, p->sg + 2, 1, NULL, PAGE_SIZE), 1);
 	KUNIT_EXPECT_EQ(test, mr->nr_blocks, 2);
-	KUNIT_EXPECT_EQ(test, count_wrong(test, mr, mr->iova, 2 * PAGE_SIZE, 0), 0);
+	KUNIT_EXPECT_EQ(test, count_wrong(test, mr, iova, 2 * PAGE_SIZE, 0), 0);
+	KUNIT_EXPECT_EQ(test, fixture_register(mr, mr->stag, ALL_ACCESS), -EINVAL);
+	KUNIT_EXPECT_EQ(test, count_wrong(test, mr, iova, 2 * PAGE_SIZE, 0), 0);
 	KUNIT_EXPECT_EQ(test, fixture_invalidate(mr, false), 0);
-	KUNIT_EXPECT_EQ(test, ib_map_mr_sg(&mr->ibmr, p->sg + 1, 1, NULL, PAGE_SIZE), 1);
+	KUNIT_EXPECT_EQ(test, fixture_register(mr, mr->stag, ALL_ACCESS), 0);
+	KUNIT_EXPECT_EQ(test, count_wrong(test, mr, mr->ibmr.iova, PAGE_SIZE, 2 * PAGE_SIZE), 0);
+	/* Once more without mapping: with the same pages. */
+	KUNIT_EXPECT_EQ(test, fixture_invalidate(mr, false), 0);
+	KUNIT_EXPECT_EQ(test, fixture_register(mr, mr->stag, ALL_ACCESS), 0);
+	KUNIT_EXPECT_EQ(test, count_wrong(test, mr, mr->ibmr.iova, PAGE_SIZE, 2 * PAGE_SIZE), 0);
 }
 
 static void fast_register(struct kunit *test)
@@ -355,7 +365,8 @@ static struct kunit_case cases[] = {
 	PROPERTY(fast_too_many,
 		 "mapping stops where the region is full, and begins anew the next time"),
 	PROPERTY(fast_gap, "mapping stops at a gap"),
-	PROPERTY(fast_busy, "the pages of a valid region are not changed"),
+	PROPERTY(fast_busy,
+		 "a region that is mapped while valid keeps its pages until the next REG_MR"),
 	PROPERTY(fast_register, "REG_MR changes the key and the rights of an invalid region only"),
 	PROPERTY(fast_without_pages, "REG_MR of a region without pages allows no access"),
 	PROPERTY(fast_other_kind,
