@@ -1,40 +1,43 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #
-# NFS over RDMA: server and client on one host, as kernel consumers are in the initial namespace, through one
-# ziw device. Runs on a test machine; prints TAP.
-#
-#	 initial namespace
-#	+-------------------------------------------------+
-#	|  /mnt (rpcrdma) --+            +-- nfsd --- /run/export
-#	|                   +-- ziwn on vn --+            |
-#	|                       10.0.2.1:20049            |
-#	+-------------------------------------------------+
+# nfs.sh [--short | --soak SECONDS]: NFS over RDMA, on one machine or two, as drawn in lib.sh. Runs on test machines;
+# prints TAP.
 set -euo pipefail
 . "$(dirname "$0")/../lib/tap.sh"
+. "$(dirname "$0")/lib.sh"
 
-address=10.0.2.1
-versions=(3 4.0 4.1 4.2)
+nfsd=/proc/fs/nfsd
 
 server_start()
 {
-	rpc.nfsd 8
-	# After a restart a client reclaims at once or is told that the period is over: no need to wait 90 s.
-	echo Y > /proc/fs/nfsd/v4_end_grace
-	grep -q rdma /proc/fs/nfsd/portlist || echo 'rdma 20049' > /proc/fs/nfsd/portlist
+	# A restarted server waits that long for clients to claim what they had, unless all have, before it serves
+	# anything new.
+	echo 10 > "$nfsd/nfsv4leasetime"
+	echo 10 > "$nfsd/nfsv4gracetime"
+	rpc.nfsd --rdma=20049 8
 }
 
 server_up()
 {
-	mkdir -p /run/export /var/lib/nfs/v4recovery /var/lib/nfs/rpc_pipefs
+	mkdir -p /run/export /var/lib/nfs/nfsdcld
 	mount -t tmpfs -o size=512M export /run/export
-	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
-	mountpoint -q /var/lib/nfs/rpc_pipefs || mount -t rpc_pipefs pipe /var/lib/nfs/rpc_pipefs
+	mountpoint -q "$nfsd" || mount -t nfsd nfsd "$nfsd"
 	echo '/run/export *(rw,async,no_root_squash,insecure,no_subtree_check,sec=sys,fsid=0)' > /etc/exports
-	rpcbind -w || :
+	rpcbind -w
+	# It remembers the clients.
+	nfsdcld
 	rpc.mountd --no-udp
 	exportfs -ra
 	server_start
+}
+
+server_down()
+{
+	rpc.nfsd 0
+	exportfs -ua
+	killall rpc.mountd nfsdcld rpcbind
+	umount /run/export
 }
 
 # Also after a test that failed half way: with a mount left, ziw would stay.
@@ -42,21 +45,11 @@ after_each()
 {
 	local pids
 
+	heal_wire
 	pids=$(jobs -p)
 	# shellcheck disable=SC2086 # a list
 	[[ ! $pids ]] || kill -9 $pids 2> /dev/null || :
 	! mountpoint -q /mnt || umount -f /mnt 2> /dev/null || umount -l /mnt
-}
-
-server_down()
-{
-	after_each
-	rpc.nfsd 0
-	exportfs -ua
-	killall rpc.mountd rpcbind
-	umount /run/export
-	rdma link delete ziwn
-	ip link delete vn
 }
 
 # nfs_mount VERSION [OPTION]: and it is RDMA that carries it.
@@ -66,32 +59,31 @@ nfs_mount()
 
 	[[ $1 != 3 ]] || path=/run/export
 	timeout 30 mount -t nfs -o "rdma,port=20049,vers=$1,nolock,sec=sys,rsize=1048576,wsize=1048576${2:+,$2}" \
-		"$address:$path" /mnt
+		"$server_address:$path" /mnt
 	grep ' /mnt nfs' /proc/mounts
-	grep ' /mnt nfs' /proc/mounts | has "vers=$1,.*proto=rdma"
+	grep ' /mnt nfs' /proc/mounts | has "vers=$1,.*proto=rdma.*sec=sys"
 }
 
 verified_io()
 {
 	nfs_mount "$1"
-	timeout 60 fio --name=v --filename=/mnt/fio --rw=randrw --bs="$2" --iodepth=4 --ioengine=libaio --direct=1 \
-		--size=8M --verify=crc32c --do_verify=1 --thread --output-format=terse > /dev/null
+	on_rdma verify /mnt/fio 60 --rw=randrw --bs="$2" --iodepth=4 --size="$3"
 	umount /mnt
 }
 
-# A few thousand files, made once.
+# Part of the kernel's tree, made once.
 tree_made()
 {
-	local directory n
+	local -a headers
 
 	[[ ! -e /dev/shm/tree.tar ]] || return 0
-	mkdir -p /dev/shm/tree
-	for directory in {1..20}; do
-		mkdir "/dev/shm/tree/$directory"
-		for n in {1..100}; do
-			head -c $((n * 97)) /dev/urandom > "/dev/shm/tree/$directory/$n"
-		done
-	done
+	headers=(/usr/src/linux-headers-*-common)
+	mkdir /dev/shm/tree
+	tar -C "${headers[0]}" -c include/{net/netfilter,rdma,scsi,crypto,acpi} | tar -C /dev/shm/tree -x
+	ln -s include/rdma /dev/shm/tree/link
+	ln /dev/shm/tree/include/rdma/ib_verbs.h /dev/shm/tree/hard
+	: > /dev/shm/tree/empty
+	(($(find /dev/shm/tree -type f | wc -l) > 200))
 	tar -C /dev/shm -cf /dev/shm/tree.tar tree
 }
 
@@ -104,24 +96,23 @@ untar_and_compare()
 	umount /mnt
 	nfs_mount "$1"
 	timeout 60 diff -r /dev/shm/tree /mnt/tree
-	rm -r /mnt/tree
+	[[ $(stat -c %h /mnt/tree/hard) == 2 && $(readlink /mnt/tree/link) == include/rdma ]]
+	timeout 60 rm -r /mnt/tree
 	umount /mnt
 }
 
-restart_during_io()
+restart_server()
 {
-	local pid
-
-	nfs_mount "$1"
-	timeout 60 fio --name=r --filename=/mnt/restart --rw=randwrite --bs=64k --iodepth=4 --ioengine=libaio --direct=1 \
-		--size=16M --loops=4 --rate=16M --verify=crc32c --do_verify=1 --thread --output-format=terse > /dev/null &
-	pid=$!
-	sleep 1
-	kill -0 "$pid" || fail "fio ended before the server did"
-	rpc.nfsd 0
+	on_server rpc.nfsd 0
 	sleep 0.5
-	server_start
-	wait "$pid"
+	on_server server_start
+}
+
+# during_io VERSION COMMAND...
+during_io()
+{
+	nfs_mount "$1"
+	while_verifying /mnt/during 120 "${@:2}"
 	umount /mnt
 }
 
@@ -139,7 +130,7 @@ unmount_under_load()
 	umount "$1" /mnt || note "umount $1: refused, as the mount is in use"
 	wait "$pid" || note "fio ended with an error"
 	! mountpoint -q /mnt || umount /mnt
-	verified_io 4.2 64k
+	verified_io 4.2 64k 4M
 }
 
 # As a server's reboot: it is unmounted while nobody answers.
@@ -147,37 +138,55 @@ unmount_without_server()
 {
 	nfs_mount 4.2 soft,timeo=20,retrans=1
 	head -c 1M /dev/urandom > /mnt/last
-	rpc.nfsd 0
+	on_server rpc.nfsd 0
 	timeout 40 umount -f -l /mnt
-	server_start
-	verified_io 4.2 64k
+	on_server server_start
+	verified_io 4.2 64k 4M
 }
 
-modprobe ziw
-modprobe -a nfsd rpcrdma nfsv3 nfsv4 || {
-	echo "1..0 # SKIP this kernel has no NFS over RDMA"
-	exit 0
+soak_mount()
+{
+	nfs_mount "$1"
+	soak "$2" /mnt/soak
+	umount /mnt
 }
-at_exit server_down
-ip link add vn type veth peer name vn2
-ip addr add "$address/24" dev vn
-ip link set vn up
-ip link set vn2 up
-rdma link add ziwn type ziw netdev vn
-server_up
 
-for version in "${versions[@]}"; do
-	for size in 4k 64k 1M; do
-		check "vers=$version: fio, random, blocks of $size, verified" verified_io "$version" "$size"
-	done
+modules nfsd rpcrdma nfsv3 nfsv4
+mkdir -p /var/lib/nfs/rpc_pipefs
+mountpoint -q /var/lib/nfs/rpc_pipefs || mount -t rpc_pipefs pipe /var/lib/nfs/rpc_pipefs
+hosts_up "$@"
+at_exit 'on_server server_down'
+on_server server_up
+
+case ${1-} in
+--soak)
+	check "vers=4.2: $2 s of verified I/O with loss and cuts of the wire" soak_mount 4.2 "$2"
+	finish
+	;;
+--short)
+	check "vers=3: fio, random, blocks of 64k, verified" verified_io 3 64k 4M
+	check "vers=4.2: fio, random, blocks of 4k, verified" verified_io 4.2 4k 1M
+	check "vers=4.2: fio, random, blocks of 1M, verified" verified_io 4.2 1M 8M
+	check "vers=4.2: the server restarts during I/O, and its data verifies" during_io 4.2 restart_server
+	check "umount -f under load" unmount_under_load -f
+	finish
+	;;
+esac
+for version in 3 4.0 4.1 4.2; do
+	check "vers=$version: fio, random, blocks of 4k, verified" verified_io "$version" 4k 1M
+	check "vers=$version: fio, random, blocks of 64k, verified" verified_io "$version" 64k 4M
+	check "vers=$version: fio, random, blocks of 1M, verified" verified_io "$version" 1M 8M
 done
 for size in 16k 256k; do
-	check "vers=4.2: fio, random, blocks of $size, verified" verified_io 4.2 "$size"
+	check "vers=4.2: fio, random, blocks of $size, verified" verified_io 4.2 "$size" 4M
+done
+for version in 3 4.0 4.1 4.2; do
+	check "vers=$version: a tree is untarred, and is the same by another mount" untar_and_compare "$version"
 done
 for version in 3 4.2; do
-	check "vers=$version: 2000 files untarred are the same" untar_and_compare "$version"
-	check "vers=$version: the server restarts during I/O, and its data verifies" restart_during_io "$version"
+	check "vers=$version: the server restarts during I/O, and its data verifies" during_io "$version" restart_server
 done
+check "vers=4.2: the wire is cut for 3 s during I/O, and its data verifies" during_io 4.2 cut_and_heal 3
 check "umount -l under load" unmount_under_load -l
 check "umount -f under load" unmount_under_load -f
 check "unmount while the server is gone" unmount_without_server

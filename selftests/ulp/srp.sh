@@ -1,0 +1,128 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#
+# srp.sh [--short | --soak SECONDS]: the SCSI RDMA Protocol by rdma_cm, on one machine or two, as drawn in lib.sh.
+# Runs on test machines; prints TAP.
+#
+#	 client                              server
+#	  ib_srp --- a queue pair per CPU --- ib_srpt, LIO --- /dev/shm/disk
+set -euo pipefail
+. "$(dirname "$0")/../lib/tap.sh"
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/target.sh"
+
+port=5555
+# The client by what it calls itself: initiator_ext, and the half of its GID that is the GUID.
+client=0x00000000000000010000000000000000
+
+# What LIO calls the port of the server's device: by its GID, of which iWARP's have nothing in the half that is the GUID.
+port_name()
+{
+	local gid
+
+	gid=$(< "/sys/class/infiniband/$server_device/ports/1/gids/0")
+	echo "0x${gid//:/}"
+}
+
+target_up()
+{
+	local wwn tpg
+
+	store_up
+	wwn=$lio/srpt/$(port_name)
+	tpg=$wwn/$(port_name)
+	mkdir -p "$lio/srpt"
+	echo "$port" > "$lio/srpt/discovery_auth/rdma_cm_port"
+	mkdir "$wwn"
+	mkdir "$tpg"
+	mkdir "$tpg/lun/lun_0"
+	ln -s "$lio/core/fileio_0/disk" "$tpg/lun/lun_0/disk"
+	mkdir "$tpg/acls/$client"
+	mkdir "$tpg/acls/$client/lun_0"
+	ln -s "$tpg/lun/lun_0" "$tpg/acls/$client/lun_0/disk"
+	echo 1 > "$tpg/enable"
+}
+
+target_down()
+{
+	local tpg
+
+	tpg=$lio/srpt/$(port_name)/$(port_name)
+	echo 0 > "$tpg/enable"
+	rm "$tpg/acls/$client/lun_0/disk"
+	rmdir "$tpg/acls/$client/lun_0" "$tpg/acls/$client"
+	rm "$tpg/lun/lun_0/disk"
+	rmdir "$tpg/lun/lun_0" "$tpg" "${tpg%/*}" "$lio/srpt"
+	store_down
+	modprobe -r ib_srpt
+}
+
+client_down()
+{
+	local entry
+
+	for entry in /sys/class/srp_remote_ports/*/delete; do
+		echo 1 > "$entry"
+	done
+	modprobe -r ib_srp
+}
+
+# The identifier of the service is not announced over IP; the target takes any of its own GUID.
+login()
+{
+	local id
+
+	id=$(on_server cat /sys/module/ib_srpt/parameters/srpt_service_guid)
+	id=${id#0x}
+	on_rdma eval "echo id_ext=$id,ioc_guid=$id,initiator_ext=1,dest=$server_address:$port > \
+		/sys/class/infiniband_srp/srp-$client_device-1/add_target"
+	find_disk
+}
+
+logout()
+{
+	local entry
+
+	for entry in /sys/class/srp_remote_ports/*/delete; do
+		echo 1 > "$entry"
+	done
+	disk_gone
+}
+
+# The target's port is disabled, which ends its sessions, and enabled a second later.
+restart_target()
+{
+	local tpg
+
+	tpg=$lio/srpt/$(on_server port_name)/$(on_server port_name)
+	on_server eval "echo 0 > $tpg/enable"
+	sleep 1
+	on_server eval "echo 1 > $tpg/enable"
+}
+
+modules target_core_mod target_core_file ib_srpt ib_srp sd_mod
+mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
+hosts_up "$@"
+at_exit 'on_server target_down'
+on_server target_up
+at_exit client_down
+
+check "login" login
+if [[ ${1-} == --soak ]]; then
+	check "$2 s of verified I/O with loss and cuts of the wire" soak_disk "$2"
+	finish
+fi
+[[ ${1-} == --short ]] || for size in 4k 1M; do
+	check "fio, random, blocks of $size, verified" verified_io "$size" 4M
+done
+check "ext4: fio, random, verified" ext4
+check "logout" logout
+check "login again" login
+check "ext4: the file written before the logout is the same" ext4_again
+check "the unit is reset during I/O, and its data verifies" during_io reset_by device
+[[ ${1-} != --short ]] || finish
+check "the host is reset during I/O: a new connection, and its data verifies" during_io reset_by host
+check "the target ends its sessions during I/O, and its data verifies" during_io restart_target
+check "the wire is cut for 5 s during I/O, and its data verifies" during_io cut_and_heal 5
+check "logout at the end" logout
+finish
