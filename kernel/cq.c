@@ -3,17 +3,6 @@
 #include <linux/ktime.h>
 #include "inspect.h"
 
-/* A CQE of a kernel consumer carries its QP in the first reserved word. */
-static void cqe_set_qp(struct ziw_cqe *cqe, struct ib_qp *qp)
-{
-	cqe->reserved[0] = (uintptr_t)qp;
-}
-
-static struct ib_qp *cqe_qp(const struct ziw_cqe *cqe)
-{
-	return (struct ib_qp *)(uintptr_t)cqe->reserved[0];
-}
-
 static bool cq_is_kernel(const struct ziw_cq *cq)
 {
 	return !cq->ring.mmap;
@@ -88,7 +77,7 @@ static void cq_overflow_work(struct work_struct *work)
 /**
  * ziw_cq_push - add a CQE and wake who waits for it
  * @cq: completion queue
- * @cqe: what to say; timestamp and reserved words are filled here
+ * @cqe: what to say; the QP and the timestamp are filled in here
  * @qp: of the work request
  *
  * Context: any. Takes cq->lock.
@@ -104,8 +93,7 @@ bool ziw_cq_push(struct ziw_cq *cq, struct ziw_cqe *cqe, struct ib_qp *qp)
 
 	cqe->qpn = qp->qp_num;
 	cqe->timestamp = ktime_get_ns();
-	if (cq_is_kernel(cq))
-		cqe_set_qp(cqe, qp);
+	cqe->qp = cq_is_kernel(cq) ? (uintptr_t)qp : to_ziw_qp(qp)->handle;
 
 	spin_lock_irqsave(&cq->lock, irq);
 	/*
@@ -166,7 +154,7 @@ static void cqe_to_wc(const struct ziw_cqe *cqe, struct ib_wc *wc)
 							      IB_WC_MASKED_FETCH_ADD;
 	wc->vendor_err = cqe->vendor_err;
 	wc->byte_len = cqe->byte_len;
-	wc->qp = cqe_qp(cqe);
+	wc->qp = (struct ib_qp *)(uintptr_t)cqe->qp;
 	if (cqe->flags & ZIW_CQE_WITH_INV) {
 		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
 		wc->ex.invalidate_rkey = cqe->ex;

@@ -166,11 +166,15 @@ void ziw_qp_complete_recv(struct ziw_qp *qp, struct ziw_cqe *cqe)
 {
 	if (cqe->status != IB_WC_SUCCESS)
 		cqe->vendor_err = qp->vendor_err;
+	/* Nobody takes the next one before this one has completed. */
+	if (!qp->srq)
+		cqe->wq_cons = READ_ONCE(qp->rq.ring.index);
 	if (!ziw_cq_push(ziw_recv_cq(qp), cqe, &qp->ibqp))
 		cq_overflowed(qp);
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_qp_complete_recv);
 
+/* The slot has been given back already. */
 static void complete_send(struct ziw_qp *qp, const struct ziw_sq_track *track,
 			  enum ib_wc_status status)
 {
@@ -179,6 +183,7 @@ static void complete_send(struct ziw_qp *qp, const struct ziw_sq_track *track,
 		.opcode		= track->opcode,
 		.status		= status,
 		.byte_len	= track->byte_len,
+		.wq_cons	= qp->sq.ring.index,
 	};
 
 	if (status == IB_WC_SUCCESS && !(track->flags & ZIW_SQ_SIGNALED))
@@ -368,6 +373,7 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	struct ziw_dev *dev = to_ziw_dev(ibqp->device);
 	struct ziw_create_qp_resp resp = {};
 	struct ziw_qp *qp = to_ziw_qp(ibqp);
+	struct ziw_create_qp_req req = {};
 	static atomic64_t serial;
 	static u32 next_qpn;
 	u32 qpn;
@@ -378,13 +384,19 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	err = check_caps(init);
 	if (err)
 		return err;
-	if (udata && udata->outlen < sizeof(resp))
-		return -EINVAL;
+	if (udata) {
+		if (udata->inlen < sizeof(req) || udata->outlen < sizeof(resp))
+			return -EINVAL;
+		err = ib_copy_from_udata(&req, udata, sizeof(req));
+		if (err)
+			return err;
+	}
 	if (!ziw_take(&dev->nr_qp, ZIW_MAX_QP))
 		return -ENOMEM;
 
 	qp->dev = dev;
 	qp->ctx = rdma_udata_to_drv_context(udata, struct ziw_ucontext, ibuc);
+	qp->handle = req.handle;
 	refcount_set(&qp->ref, 1);
 	init_completion(&qp->freed);
 	spin_lock_init(&qp->lock);

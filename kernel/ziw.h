@@ -580,6 +580,7 @@ struct ziw_sq {
  * @attr: what modify_qp was told and query_qp returns; guarded by @lock
  * @sig_all: every send WR is signalled
  * @serial: never used by another QP; memory windows are bound to it
+ * @handle: what user space calls it in CQEs
  * @sq: send queue
  * @rq: receive queue, unless @srq
  * @srq: shared receive queue, or NULL
@@ -603,6 +604,7 @@ struct ziw_qp {
 	struct ib_qp_attr	attr;
 	bool			sig_all;
 	u64			serial;
+	u64			handle;
 
 	struct ziw_sq		sq ____cacheline_aligned_in_smp;
 	struct ziw_rq		rq;

@@ -3,16 +3,10 @@
  * The completion queue: polling through either interface, and arming.
  */
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "ziw.h"
-
-/*
- * Written over the opcode of an entry that nobody shall see any more. The
- * entry is ours to write to: the kernel does so again only after cons has
- * moved past it.
- */
-#define ZIW_CQE_FORGOTTEN	0xff
 
 static const uint8_t ziw_wc_opcodes[] = {
 	[ZIW_OP_SEND]		= IBV_WC_SEND,
@@ -56,30 +50,38 @@ static unsigned int ziw_wc_flags(const struct ziw_cqe *cqe)
  * a poll comes back with less than was asked for: an application may take
  * that for "empty" and go to sleep on the event it armed before.
  */
-static const struct ziw_cqe *ziw_cq_next(struct ziw_ring *ring, uint32_t *cons)
+static const struct ziw_cqe *ziw_cq_next(struct ziw_ring *ring, uint32_t cons)
 {
-	const struct ziw_cqe *cqe;
-
-	for (;; (*cons)++) {
-		if (*cons == ring->prod) {
-			ring->prod = ziw_load_acquire(&ring->hdr->prod);
-			if (*cons == ring->prod)
-				return NULL;
-		}
-		cqe = ziw_ring_slot(ring, *cons);
-		if (cqe->opcode != ZIW_CQE_FORGOTTEN)
-			return cqe;
+	if (cons == ring->prod) {
+		ring->prod = ziw_load_acquire(&ring->hdr->prod);
+		if (cons == ring->prod)
+			return NULL;
 	}
+	return ziw_ring_slot(ring, cons);
 }
 
-/* Give the kernel back the slots before @cons. */
-static void ziw_cq_release(struct ziw_ring *ring, uint32_t cons)
+/* The queue whose slots @cqe frees. Its QP is there: see ziw_cq_forget(). */
+static struct ziw_wq *ziw_cqe_wq(const struct ziw_cqe *cqe)
 {
-	if (cons == ring->cons)
-		return;
+	struct ziw_qp *qp = (struct ziw_qp *)(uintptr_t)cqe->qp;
 
-	ring->cons = cons;
-	ziw_store_release(&ring->hdr->cons, cons);
+	return cqe->opcode < ZIW_OP_RECV ? &qp->sq : &qp->rq;
+}
+
+/*
+ * Give the kernel back the slots before @cons. After it, and not before, the slots
+ * of @wq (NULL: of none) up to @wq_cons may be posted to again: what is posted then
+ * has an entry to complete to.
+ */
+static void ziw_cq_release(struct ziw_ring *ring, uint32_t cons,
+			   struct ziw_wq *wq, uint32_t wq_cons)
+{
+	if (cons != ring->cons) {
+		ring->cons = cons;
+		ziw_store_release(&ring->hdr->cons, cons);
+	}
+	if (wq)
+		ziw_store_release(&wq->polled, wq_cons);
 }
 
 static void ziw_fill_wc(struct ibv_wc *wc, const struct ziw_cqe *cqe)
@@ -103,19 +105,27 @@ static void ziw_fill_wc(struct ibv_wc *wc, const struct ziw_cqe *cqe)
 int ziw_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 {
 	struct ziw_cq *cq = to_ziw_cq(ibcq);
+	struct ziw_wq *wq = NULL, *last;
 	const struct ziw_cqe *cqe;
+	uint32_t wq_cons = 0;
 	uint32_t cons;
 	int n;
 
 	ziw_lock(&cq->lock);
 	cons = cq->ring.cons;
 	for (n = 0; n < num_entries; n++, cons++) {
-		cqe = ziw_cq_next(&cq->ring, &cons);
+		cqe = ziw_cq_next(&cq->ring, cons);
 		if (!cqe)
 			break;
 		ziw_fill_wc(&wc[n], cqe);
+		/* The last completion of a queue frees for those before it. */
+		last = wq;
+		wq = ziw_cqe_wq(cqe);
+		if (last && last != wq)
+			ziw_cq_release(&cq->ring, cons, last, wq_cons);
+		wq_cons = cqe->wq_cons;
 	}
-	ziw_cq_release(&cq->ring, cons);
+	ziw_cq_release(&cq->ring, cons, wq, wq_cons);
 	ziw_unlock(&cq->lock);
 	return n;
 }
@@ -142,47 +152,56 @@ int ziw_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 /*
  * ziw_cq_forget - drop what a QP left behind
  *
- * After a QP is destroyed or reset its owner frees what wr_id refers to. The
- * kernel must add no entry for @qpn any more.
+ * After a QP is destroyed or reset its owner frees what wr_id refers to, and we the
+ * QP that the entries name. The kernel must add no entry for @qpn any more.
+ *
+ * What others have there closes up: the slots between cons and prod are ours to write
+ * to. So nothing is left that takes up room until somebody polls.
  */
 void ziw_cq_forget(struct ziw_cq *cq, uint32_t qpn)
 {
-	struct ziw_cqe *cqe;
-	uint32_t i;
+	struct ziw_ring *ring = &cq->ring;
+	const struct ziw_cqe *cqe;
+	uint32_t i, to;
 
 	ziw_lock(&cq->lock);
-	cq->ring.prod = ziw_load_acquire(&cq->ring.hdr->prod);
-	for (i = cq->ring.cons; i != cq->ring.prod; i++) {
-		cqe = ziw_ring_slot(&cq->ring, i);
+	ring->prod = ziw_load_acquire(&ring->hdr->prod);
+	to = ring->prod;
+	for (i = ring->prod; i != ring->cons; i--) {
+		cqe = ziw_ring_slot(ring, i - 1);
 		if (cqe->qpn == qpn)
-			cqe->opcode = ZIW_CQE_FORGOTTEN;
+			continue;
+		to--;
+		if (to != i - 1)
+			memcpy(ziw_ring_slot(ring, to), cqe, sizeof(*cqe));
 	}
+	ziw_cq_release(ring, to, NULL, 0);
 	ziw_unlock(&cq->lock);
 }
 
 /*
  * The extended interface. The lock is taken by a start_poll that finds an
- * entry and given back by end_poll, which is also what frees the slots of the
- * batch: cq->cqe stays readable until then.
+ * entry and given back by end_poll. The entry shown is a copy: whoever sees it may
+ * post in its place at once, and for that its slot has to be free.
  */
 static int ziw_show_next(struct ziw_cq *cq)
 {
-	cq->cqe = ziw_cq_next(&cq->ring, &cq->next);
-	if (!cq->cqe)
+	struct ziw_ring *ring = &cq->ring;
+	const struct ziw_cqe *cqe = ziw_cq_next(ring, ring->cons);
+
+	if (!cqe)
 		return ENOENT;
 
-	cq->next++;
-	cq->vcq.cq_ex.wr_id = cq->cqe->wr_id;
-	cq->vcq.cq_ex.status = cq->cqe->status;
+	cq->cqe = *cqe;
+	ziw_cq_release(ring, ring->cons + 1, ziw_cqe_wq(&cq->cqe), cq->cqe.wq_cons);
+	cq->vcq.cq_ex.wr_id = cq->cqe.wr_id;
+	cq->vcq.cq_ex.status = cq->cqe.status;
 	return 0;
 }
 
 static void ziw_end_poll(struct ibv_cq_ex *ibcq)
 {
-	struct ziw_cq *cq = to_ziw_cq_ex(ibcq);
-
-	ziw_cq_release(&cq->ring, cq->next);
-	ziw_unlock(&cq->lock);
+	ziw_unlock(&to_ziw_cq_ex(ibcq)->lock);
 }
 
 static int ziw_start_poll(struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr)
@@ -194,7 +213,6 @@ static int ziw_start_poll(struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr)
 		return EINVAL;
 
 	ziw_lock(&cq->lock);
-	cq->next = cq->ring.cons;
 	ret = ziw_show_next(cq);
 	if (ret)
 		ziw_end_poll(ibcq);
@@ -208,38 +226,38 @@ static int ziw_next_poll(struct ibv_cq_ex *ibcq)
 
 static enum ibv_wc_opcode ziw_read_opcode(struct ibv_cq_ex *ibcq)
 {
-	return ziw_wc_opcode(to_ziw_cq_ex(ibcq)->cqe);
+	return ziw_wc_opcode(&to_ziw_cq_ex(ibcq)->cqe);
 }
 
 static uint32_t ziw_read_vendor_err(struct ibv_cq_ex *ibcq)
 {
-	return to_ziw_cq_ex(ibcq)->cqe->vendor_err;
+	return to_ziw_cq_ex(ibcq)->cqe.vendor_err;
 }
 
 static uint32_t ziw_read_byte_len(struct ibv_cq_ex *ibcq)
 {
-	return to_ziw_cq_ex(ibcq)->cqe->byte_len;
+	return to_ziw_cq_ex(ibcq)->cqe.byte_len;
 }
 
 /* Also what ibv_wc_read_invalidated_rkey() calls. */
 static __be32 ziw_read_imm_data(struct ibv_cq_ex *ibcq)
 {
-	return (__be32 __force)to_ziw_cq_ex(ibcq)->cqe->ex;
+	return (__be32 __force)to_ziw_cq_ex(ibcq)->cqe.ex;
 }
 
 static uint32_t ziw_read_qp_num(struct ibv_cq_ex *ibcq)
 {
-	return to_ziw_cq_ex(ibcq)->cqe->qpn;
+	return to_ziw_cq_ex(ibcq)->cqe.qpn;
 }
 
 static unsigned int ziw_read_wc_flags(struct ibv_cq_ex *ibcq)
 {
-	return ziw_wc_flags(to_ziw_cq_ex(ibcq)->cqe);
+	return ziw_wc_flags(&to_ziw_cq_ex(ibcq)->cqe);
 }
 
 static uint64_t ziw_read_completion_ts(struct ibv_cq_ex *ibcq)
 {
-	return to_ziw_cq_ex(ibcq)->cqe->timestamp;
+	return to_ziw_cq_ex(ibcq)->cqe.timestamp;
 }
 
 static uint64_t ziw_now_ns(clockid_t clock)
@@ -254,7 +272,7 @@ static uint64_t ziw_now_ns(clockid_t clock)
 static uint64_t ziw_read_wallclock(struct ibv_cq_ex *ibcq)
 {
 	uint64_t age = ziw_now_ns(CLOCK_MONOTONIC) -
-		       to_ziw_cq_ex(ibcq)->cqe->timestamp;
+		       to_ziw_cq_ex(ibcq)->cqe.timestamp;
 
 	return ziw_now_ns(CLOCK_REALTIME) - age;
 }

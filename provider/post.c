@@ -77,13 +77,19 @@ static const struct ziw_send_op ziw_send_ops[] = {
 #define ZIW_SEND_FLAGS	(IBV_SEND_FENCE | IBV_SEND_SIGNALED | \
 			 IBV_SEND_SOLICITED | IBV_SEND_INLINE)
 
-/* Room for one more? Ask the kernel's index only when ours says no. */
-bool ziw_ring_full(struct ziw_ring *ring, uint32_t prod)
+/*
+ * Room for one more? What others write is looked at only when our copy says no.
+ * Where that is what was polled, the kernel's last use of the slot came before the
+ * CQE, which came before the poll's release.
+ */
+bool ziw_wq_full(struct ziw_wq *wq, uint32_t prod)
 {
+	struct ziw_ring *ring = &wq->ring;
+
 	if (prod - ring->cons < ring->entries)
 		return false;
 
-	ring->cons = ziw_load_acquire(&ring->hdr->cons);
+	ring->cons = ziw_load_acquire(wq->freed);
 	return prod - ring->cons >= ring->entries;
 }
 
@@ -290,7 +296,7 @@ int ziw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 
 	ziw_lock(&qp->sq.lock);
 	for (prod = ring->prod; wr; wr = wr->next, prod++) {
-		if (ziw_ring_full(ring, prod))
+		if (ziw_wq_full(&qp->sq, prod))
 			ret = ENOMEM;
 		else
 			ret = ziw_fill_send(qp, ziw_ring_slot(ring, prod), wr);
@@ -331,7 +337,7 @@ int ziw_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind
 		return EOPNOTSUPP;
 
 	ziw_lock(&qp->sq.lock);
-	if (ziw_ring_full(ring, ring->prod)) {
+	if (ziw_wq_full(&qp->sq, ring->prod)) {
 		ret = ENOMEM;
 	} else {
 		wqe = ziw_ring_slot(ring, ring->prod);
@@ -379,7 +385,7 @@ static int ziw_fill_recvs(struct ziw_wq *wq, struct ibv_recv_wr *wr,
 
 	ziw_lock(&wq->lock);
 	for (prod = ring->prod; wr; wr = wr->next, prod++) {
-		if (ziw_ring_full(ring, prod))
+		if (ziw_wq_full(wq, prod))
 			ret = ENOMEM;
 		else
 			ret = ziw_fill_recv(wq, ziw_ring_slot(ring, prod), wr);

@@ -18,6 +18,7 @@
  */
 #define _STRUCT_ziw_create_cq_resp	struct {}
 #define _STRUCT_ziw_create_srq_resp	struct {}
+#define _STRUCT_ziw_create_qp_req	struct {}
 #define _STRUCT_ziw_create_qp_resp	struct {}
 
 DECLARE_DRV_CMD(ziw_cmd_create_cq, IB_USER_VERBS_EX_CMD_CREATE_CQ,
@@ -27,7 +28,7 @@ DECLARE_DRV_CMD(ziw_cmd_resize_cq, IB_USER_VERBS_CMD_RESIZE_CQ,
 DECLARE_DRV_CMD(ziw_cmd_create_srq, IB_USER_VERBS_CMD_CREATE_SRQ,
 		empty, ziw_create_srq_resp);
 DECLARE_DRV_CMD(ziw_cmd_create_qp, IB_USER_VERBS_CMD_CREATE_QP,
-		empty, ziw_create_qp_resp);
+		ziw_create_qp_req, ziw_create_qp_resp);
 
 static int ziw_query_device_ex(struct ibv_context *ibctx,
 			       const struct ibv_query_device_ex_input *input,
@@ -312,6 +313,7 @@ static struct ibv_cq_ex *ziw_create_cq_ex(struct ibv_context *ibctx,
 		cq->pd = to_ziw_pd(pd);
 		ziw_pd_get(pd);
 	}
+	cq->ignore_overrun = flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	ziw_cq_fill_ex(cq);
 	return &cq->vcq.cq_ex;
 }
@@ -370,10 +372,10 @@ static int ziw_destroy_cq(struct ibv_cq *ibcq)
 	return 0;
 }
 
-/* Returns 0 or an errno value. */
+/* @cq: that it completes to; NULL: an SRQ. Returns 0 or an errno value. */
 static int ziw_wq_map(struct ziw_wq *wq, int cmd_fd,
 		      const struct ziw_ring_info *info, size_t wqe_size,
-		      uint32_t max_sge, bool shared)
+		      uint32_t max_sge, bool shared, struct ibv_cq *cq)
 {
 	int ret;
 
@@ -386,6 +388,8 @@ static int ziw_wq_map(struct ziw_wq *wq, int cmd_fd,
 		return ret;
 
 	wq->max_sge = max_sge;
+	wq->freed = cq && !to_ziw_cq(cq)->ignore_overrun ? &wq->polled :
+							   &wq->ring.hdr->cons;
 	ziw_lock_init(&wq->lock, shared);
 	return 0;
 }
@@ -418,7 +422,7 @@ static struct ibv_srq *ziw_create_srq(struct ibv_pd *ibpd,
 
 	ret = ziw_wq_map(&srq->rq, ibpd->context->cmd_fd, &resp.drv_payload.rq,
 			 sizeof(struct ziw_rq_wqe), attr->attr.max_sge,
-			 ziw_pd_shared(ibpd));
+			 ziw_pd_shared(ibpd), NULL);
 	if (ret)
 		goto err_destroy;
 	ziw_pd_get(ibpd);
@@ -469,12 +473,13 @@ static int ziw_destroy_srq(struct ibv_srq *ibsrq)
 /* Returns 0 or an errno value. */
 static int ziw_map_qp(struct ziw_qp *qp, int cmd_fd,
 		      const struct ziw_create_qp_resp *resp,
-		      const struct ibv_qp_cap *cap, bool shared)
+		      const struct ibv_qp_init_attr_ex *attr)
 {
+	bool shared = ziw_pd_shared(attr->pd);
 	int ret;
 
 	ret = ziw_wq_map(&qp->sq, cmd_fd, &resp->sq, sizeof(struct ziw_sq_wqe),
-			 cap->max_send_sge, shared);
+			 attr->cap.max_send_sge, shared, attr->send_cq);
 	if (ret)
 		return ret;
 
@@ -489,7 +494,7 @@ static int ziw_map_qp(struct ziw_qp *qp, int cmd_fd,
 		return 0;
 
 	ret = ziw_wq_map(&qp->rq, cmd_fd, &resp->rq, sizeof(struct ziw_rq_wqe),
-			 cap->max_recv_sge, shared);
+			 attr->cap.max_recv_sge, shared, attr->recv_cq);
 	if (ret)
 		goto err_unmap;
 	return 0;
@@ -503,7 +508,7 @@ static struct ibv_qp *ziw_create_qp_ex(struct ibv_context *ibctx,
 				       struct ibv_qp_init_attr_ex *attr)
 {
 	struct ziw_cmd_create_qp_resp resp = {};
-	struct ibv_create_qp cmd = {};
+	struct ziw_cmd_create_qp cmd = {};
 	uint32_t comp_mask = attr->comp_mask;
 	uint64_t send_ops = 0;
 	struct ziw_qp *qp;
@@ -536,14 +541,14 @@ static struct ibv_qp *ziw_create_qp_ex(struct ibv_context *ibctx,
 
 	/* The command knows no creation flags, and none was given. */
 	attr->comp_mask &= ~IBV_QP_INIT_ATTR_CREATE_FLAGS;
-	ret = ibv_cmd_create_qp_ex(ibctx, &qp->vqp, attr, &cmd, sizeof(cmd),
+	cmd.drv_payload.handle = (uintptr_t)qp;
+	ret = ibv_cmd_create_qp_ex(ibctx, &qp->vqp, attr, &cmd.ibv_cmd, sizeof(cmd),
 				   &resp.ibv_resp, sizeof(resp));
 	attr->comp_mask = comp_mask;
 	if (ret)
 		goto err_free;
 
-	ret = ziw_map_qp(qp, ibctx->cmd_fd, &resp.drv_payload, &attr->cap,
-			 ziw_pd_shared(attr->pd));
+	ret = ziw_map_qp(qp, ibctx->cmd_fd, &resp.drv_payload, attr);
 	if (ret)
 		goto err_destroy;
 	ziw_pd_get(attr->pd);
@@ -608,6 +613,7 @@ static void ziw_reset_wq(struct ziw_wq *wq)
 
 	ziw_lock(&wq->lock);
 	ziw_ring_resync(&wq->ring);
+	wq->polled = wq->ring.cons;
 	ziw_unlock(&wq->lock);
 }
 

@@ -73,7 +73,6 @@ static void ziw_wr_abort(struct ibv_qp_ex *ibqp)
 static struct ziw_sq_wqe *ziw_wr_new(struct ibv_qp_ex *ibqp, uint8_t opcode)
 {
 	struct ziw_qp *qp = to_ziw_qp_ex(ibqp);
-	struct ziw_ring *ring = &qp->sq.ring;
 	struct ziw_sq_wqe *wqe;
 
 	if (qp->wr_err)
@@ -82,12 +81,12 @@ static struct ziw_sq_wqe *ziw_wr_new(struct ibv_qp_ex *ibqp, uint8_t opcode)
 		ziw_wr_fail(qp, EOPNOTSUPP);
 		return NULL;
 	}
-	if (ziw_ring_full(ring, qp->wr_prod)) {
+	if (ziw_wq_full(&qp->sq, qp->wr_prod)) {
 		ziw_wr_fail(qp, ENOMEM);
 		return NULL;
 	}
 
-	wqe = ziw_ring_slot(ring, qp->wr_prod++);
+	wqe = ziw_ring_slot(&qp->sq.ring, qp->wr_prod++);
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = ibqp->wr_id;
 	wqe->opcode = opcode;

@@ -73,7 +73,9 @@ ZIW_AT(ziw_cqe, flags, 14);
 ZIW_AT(ziw_cqe, byte_len, 16);
 ZIW_AT(ziw_cqe, ex, 20);
 ZIW_AT(ziw_cqe, vendor_err, 24);
+ZIW_AT(ziw_cqe, wq_cons, 28);
 ZIW_AT(ziw_cqe, timestamp, 32);
+ZIW_AT(ziw_cqe, qp, 40);
 
 ZIW_SIZE(ziw_ring_info, 32);
 ZIW_AT(ziw_ring_info, mmap_offset, 0);
@@ -88,6 +90,7 @@ ZIW_SIZE(ziw_alloc_pd_resp, 8);
 ZIW_SIZE(ziw_create_cq_resp, 32);
 ZIW_SIZE(ziw_create_srq_resp, 40);
 ZIW_AT(ziw_create_srq_resp, srqn, 32);
+ZIW_SIZE(ziw_create_qp_req, 8);
 ZIW_SIZE(ziw_create_qp_resp, 72);
 ZIW_AT(ziw_create_qp_resp, rq, 32);
 ZIW_AT(ziw_create_qp_resp, qpn, 64);
@@ -125,7 +128,7 @@ static inline void ziw_full_barrier(void)
  * @prod: SQ, RQ, SRQ: slots filled, the original of hdr->prod.
  *        CQ: hdr->prod when last looked at.
  * @cons: CQ: slots freed, the original of hdr->cons once published.
- *        SQ, RQ, SRQ: hdr->cons when last looked at.
+ *        SQ, RQ, SRQ: slots free again when last looked at.
  */
 struct ziw_ring {
 	struct ziw_ring_hdr	*hdr;
@@ -188,14 +191,23 @@ static inline void ziw_unlock(struct ziw_lock *lock)
  * struct ziw_wq - an SQ, RQ or SRQ
  * @lock: serialises posting
  * @ring: guarded by @lock
+ * @freed: the word that tells how many slots are free again: @polled, or the
+ *         kernel's hdr->cons for an SRQ, whose completions may go to several
+ *         CQs, and where the CQ drops completions that it has no room for
  * @max_sge: most entries of one WR
  * @max_inline: SQ: most bytes of one WR sent inline
+ * @polled: slots whose completion was taken off the CQ. Written with the lock of
+ *          the CQ held, perhaps by another thread than the one that posts: hence @pad,
+ *          a cache line less this word
  */
 struct ziw_wq {
 	struct ziw_lock		lock;
 	struct ziw_ring		ring;
+	const __u32		*freed;
 	int			max_sge;
 	uint32_t		max_inline;
+	uint32_t		pad[15];
+	__u32			polled;
 };
 
 struct ziw_context {
@@ -235,15 +247,15 @@ struct ziw_pd {
  * @ring: guarded by @lock
  * @pd: parent domain that it was made with, or NULL
  * @cqe: the extended interface's current entry, guarded by @lock
- * @next: the index after @cqe's, guarded by @lock
+ * @ignore_overrun: what there is no room for is lost
  */
 struct ziw_cq {
 	struct verbs_cq		vcq;
 	struct ziw_lock		lock;
 	struct ziw_ring		ring;
 	struct ziw_pd		*pd;
-	const struct ziw_cqe	*cqe;
-	uint32_t		next;
+	struct ziw_cqe		cqe;
+	bool			ignore_overrun;
 };
 
 struct ziw_srq {
@@ -325,7 +337,7 @@ void ziw_cq_forget(struct ziw_cq *cq, uint32_t qpn);
 void ziw_cq_fill_ex(struct ziw_cq *cq);
 
 /* post.c */
-bool ziw_ring_full(struct ziw_ring *ring, uint32_t prod);
+bool ziw_wq_full(struct ziw_wq *wq, uint32_t prod);
 void ziw_ring_publish(struct ziw_ring *ring, uint32_t prod);
 bool ziw_ring_need_doorbell(const struct ziw_ring *ring);
 int ziw_doorbell_send(struct ibv_qp *ibqp);

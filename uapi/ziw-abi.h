@@ -51,6 +51,10 @@
  *         load-acquire before it writes the slot again. The kernel frees an
  *         SQ slot when the work request is complete, just before its CQE (if
  *         it has one) can be seen. It frees an RQ or SRQ slot once copied.
+ *         The provider uses slots of an SQ or RQ again later, when it has
+ *         taken the CQE that frees them (struct ziw_cqe, @wq_cons) off the
+ *         CQ: so a program whose CQ has an entry for each slot cannot have
+ *         more completions waiting than there is room for, however it posts.
  * @flags: the wake-up word, see below.
  *
  * SQ, RQ, SRQ: @flags holds ZIW_RING_NEED_DOORBELL, written by the kernel
@@ -190,8 +194,11 @@ struct ziw_rq_wqe {
  * @vendor_err: where a Terminate Message ended the QP, its layer, error type
  *              and error code as RFC 5040 section 4.8 lays them out (layer in
  *              bits 15:12, type in 11:8, code in 7:0); else 0
- * @reserved0: zero
+ * @wq_cons: the QP's SQ, for a receive its RQ: slots before this index are done
+ *           with, those whose work requests have no CQE included. 0 with an SRQ.
  * @timestamp: nanoseconds of CLOCK_MONOTONIC when the CQE was written
+ * @qp: struct ziw_create_qp_req.handle of the QP; in a kernel consumer's CQ, which
+ *      is mapped nowhere, the address of its struct ib_qp
  * @reserved: zero
  */
 struct ziw_cqe {
@@ -203,9 +210,10 @@ struct ziw_cqe {
 	__u32		byte_len;
 	__u32		ex;
 	__u32		vendor_err;
-	__u32		reserved0;
+	__u32		wq_cons;
 	__aligned_u64	timestamp;
-	__aligned_u64	reserved[3];
+	__aligned_u64	qp;
+	__aligned_u64	reserved[2];
 };
 
 /**
@@ -277,6 +285,11 @@ struct ziw_create_srq_resp {
 	struct ziw_ring_info	rq;
 	__u32			srqn;
 	__u32			reserved;
+};
+
+/* @handle: the kernel makes no use of it but to put it into CQEs. */
+struct ziw_create_qp_req {
+	__aligned_u64	handle;
 };
 
 /* With an SRQ, rq.mmap_size is 0. */

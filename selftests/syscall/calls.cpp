@@ -275,6 +275,7 @@ void Caller::create_qp_by_ioctl(Context &c)
 	ib_uverbs_qp_cap in{amount(64, 32768), amount(64, 32768), amount(8, 32), amount(8, 32),
 			    amount(256, 1024)};
 	ib_uverbs_qp_cap out{};
+	ziw_create_qp_req request{random.bits()};
 	ziw_create_qp_resp driver{};
 	uint32_t number = 0;
 	std::vector<IoctlAttr> attrs{
@@ -288,6 +289,7 @@ void Caller::create_qp_by_ioctl(Context &c)
 		 random.percent(95) ? unsigned(IB_UVERBS_QPT_RC) : random.below(12)},
 		{UVERBS_ATTR_CREATE_QP_RESP_CAP, sizeof(out), pointer(&out)},
 		{UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, sizeof(number), pointer(&number)},
+		{UVERBS_ATTR_UHW_IN, sizeof(request), request.handle, true},
 		{UVERBS_ATTR_UHW_OUT, sizeof(driver), pointer(&driver), true},
 	};
 
@@ -327,6 +329,7 @@ void Caller::create_qp(Context &c)
 	order.type =
 		random.percent(95) ? uint8_t(IBV_QPT_RC) : static_cast<uint8_t>(random.below(12));
 	order.sig_all = random.percent(50);
+	order.handle = random.bits();
 	if (count(Op::create_qp, !make_qp(*c.device, order, &qp, mutation())))
 		c.pool.add({Kind::qp, qp.handle, {qp.sq, qp.rq}});
 }

@@ -355,22 +355,23 @@ int make_srq(Uverbs &device, uint32_t pd, uint32_t entries, uint32_t sge, uint32
 
 int make_qp(Uverbs &device, const QpOrder &order, MadeQp *qp, Mutation mutation)
 {
-	ib_uverbs_create_qp in{};
+	With<ib_uverbs_create_qp, ziw_create_qp_req> in;
 	With<ib_uverbs_create_qp_resp, ziw_create_qp_resp> out;
 
-	in.pd_handle = order.pd;
-	in.send_cq_handle = order.send_cq;
-	in.recv_cq_handle = order.recv_cq;
-	in.srq_handle = order.srq;
-	in.max_send_wr = order.send_wr;
-	in.max_recv_wr = order.recv_wr;
-	in.max_send_sge = order.send_sge;
-	in.max_recv_sge = order.recv_sge;
-	in.max_inline_data = order.inline_bytes;
-	in.sq_sig_all = order.sig_all;
-	in.qp_type = order.type;
-	in.is_srq = order.has_srq;
-	int rc = device.command(IB_USER_VERBS_CMD_CREATE_QP, &in, sizeof(in), out.bytes,
+	in.core()->pd_handle = order.pd;
+	in.core()->send_cq_handle = order.send_cq;
+	in.core()->recv_cq_handle = order.recv_cq;
+	in.core()->srq_handle = order.srq;
+	in.core()->max_send_wr = order.send_wr;
+	in.core()->max_recv_wr = order.recv_wr;
+	in.core()->max_send_sge = order.send_sge;
+	in.core()->max_recv_sge = order.recv_sge;
+	in.core()->max_inline_data = order.inline_bytes;
+	in.core()->sq_sig_all = order.sig_all;
+	in.core()->qp_type = order.type;
+	in.core()->is_srq = order.has_srq;
+	in.rest()->handle = order.handle;
+	int rc = device.command(IB_USER_VERBS_CMD_CREATE_QP, in.bytes, sizeof(in), out.bytes,
 				sizeof(out), mutation);
 	*qp = {out.core()->qp_handle, out.core()->qpn, out.rest()->sq, out.rest()->rq};
 	if (!rc)

@@ -130,6 +130,7 @@ struct QpOrder {
 	bool has_srq;
 	uint32_t send_wr, recv_wr, send_sge, recv_sge, inline_bytes;
 	uint8_t type, sig_all;
+	uint64_t handle;
 };
 
 /* Number of the QP made last, by whichever thread. */
