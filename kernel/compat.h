@@ -123,6 +123,13 @@ static inline struct ib_udata *ziw_cq_udata(struct uverbs_attr_bundle *attrs)
 #define ziw_skb_readable(skb) skb_frags_readable(skb)
 #endif
 
+/* Where a trace event's string comes from is said once, from 6.10 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
+#define ziw_assign_str(dst, src) __assign_str(dst, src)
+#else
+#define ziw_assign_str(dst, src) __assign_str(dst)
+#endif
+
 /* Page splicing through sendmsg replaced sendpage in 6.5. */
 #define ZIW_HAS_SPLICE_PAGES (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0))
 

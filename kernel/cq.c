@@ -2,6 +2,7 @@
 /* Completion queues. */
 #include <linux/ktime.h>
 #include "inspect.h"
+#include "trace.h"
 
 static bool cq_is_kernel(const struct ziw_cq *cq)
 {
@@ -107,8 +108,11 @@ bool ziw_cq_push(struct ziw_cq *cq, struct ziw_cqe *cqe, struct ib_qp *qp)
 			queue_work(ziw_wq, &cq->overflow_work);
 		}
 		spin_unlock_irqrestore(&cq->lock, irq);
+		trace_ziw_complete(cq, cqe, false);
 		return cq->ignore_overrun;
 	}
+	/* Before anybody can poll it. */
+	trace_ziw_complete(cq, cqe, true);
 	memcpy(ziw_ring_slot(ring, ring->index), cqe, sizeof(*cqe));
 	ring->index++;
 	/* Pairs with the consumer's acquire. */

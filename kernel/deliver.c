@@ -6,6 +6,7 @@
  */
 #include "inspect.h"
 #include "rx.h"
+#include "trace.h"
 
 /* --- faults --- */
 
@@ -184,6 +185,7 @@ static bool place_sges(struct ziw_conn *conn, const struct ziw_rqe *rqe,
 		ziw_mr_put(mr);
 		if (!ok)
 			return false;
+		trace_ziw_place(qp, sge->lkey, addr, piece);
 		sink->sge_off += piece;
 		len -= piece;
 	}
@@ -262,6 +264,8 @@ static void rx_write(struct ziw_rx_fpdu *fpdu)
 		ok = place_region(&fpdu->data, mr, fpdu->hdr.to, fpdu->payload);
 		ziw_mr_put(mr);
 		if (ok) {
+			trace_ziw_place(fpdu->conn->qp, fpdu->hdr.stag, fpdu->hdr.to,
+					fpdu->payload);
 			write_placed(fpdu);
 			return;
 		}
@@ -510,6 +514,7 @@ static bool rx_take_rqe(struct ziw_rx_fpdu *fpdu)
 		recv_failed(conn, IB_WC_LOC_QP_OP_ERR);
 		return false;
 	}
+	trace_ziw_take_recv(qp, &rx->rqe);
 	memset(&rx->sink, 0, sizeof(rx->sink));
 	rx->have_rqe = true;
 	rx->mo = 0;
@@ -701,6 +706,7 @@ static void rx_terminate_message(struct ziw_rx_fpdu *fpdu)
 			       qp->ibqp.qp_num, term.code,
 			       ziw_terminate_name(term.code));
 
+	trace_ziw_terminate(qp, false, term.code);
 	ziw_stat_term(conn->dev, false, term.code);
 	ziw_because(conn, ZIW_WHY_TERM_RECEIVED, term.code);
 
@@ -783,6 +789,7 @@ void ziw_rx_dispatch(struct ziw_rx_fpdu *fpdu)
 {
 	const struct ziw_ddp_hdr *hdr = &fpdu->hdr;
 
+	trace_ziw_receive(fpdu->conn->qp, hdr, fpdu->payload);
 	if (hdr->ddp_version != DDP_VERSION)
 		rx_fault(fpdu, hdr->tagged ? TERM_DDP_TAGGED_VERSION :
 			 TERM_DDP_UNTAGGED_VERSION, NULL);

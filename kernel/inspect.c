@@ -9,6 +9,7 @@
 #include <rdma/rdma_netlink.h>
 #include "conn.h"
 #include "inspect.h"
+#include "trace.h"
 
 /* Shown beside what is counted. */
 enum shown_stat {
@@ -429,6 +430,8 @@ void ziw_remember_end(struct ziw_conn *conn)
 	spin_lock(&ends->lock);
 	ends->end[ends->num++ % ENDS] = end;
 	spin_unlock(&ends->lock);
+	trace_ziw_conn_end(conn->dev, end.qpn, end.local, end.remote, why_texts[end.why],
+			   end.code);
 	ibdev_dbg(&conn->dev->ibdev, "QP %u: connection ended: %s, code 0x%04x\n", end.qpn,
 		  why_texts[end.why], end.code);
 }

@@ -3,6 +3,7 @@
 #include <linux/vmalloc.h>
 #include "conn.h"
 #include "inspect.h"
+#include "trace.h"
 
 /* --- states --- */
 
@@ -62,14 +63,17 @@ bool ziw_qp_move(struct ziw_qp *qp, enum ziw_qp_state to)
 {
 	lockdep_assert_held(&qp->lock);
 	if (!(qp_next_states[qp->state] & BIT(to))) {
+		trace_ziw_qp_state(qp, to, false);
 		ibdev_dbg(&qp->dev->ibdev, "QP %u: no way from %s to %s\n",
 			  qp->ibqp.qp_num, ziw_qp_state_name(qp->state),
 			  ziw_qp_state_name(to));
 		return false;
 	}
-	if (qp->state != to)
+	if (qp->state != to) {
+		trace_ziw_qp_state(qp, to, true);
 		ibdev_dbg(&qp->dev->ibdev, "QP %u: %s to %s\n", qp->ibqp.qp_num,
 			  ziw_qp_state_name(qp->state), ziw_qp_state_name(to));
+	}
 	WRITE_ONCE(qp->state, to);
 	return true;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The responder's half of the transmit engine: answers to reads and atomics. */
+#include "trace.h"
 #include "tx.h"
 
 static u16 term_of_mr_error(enum ziw_mr_error err)
@@ -111,6 +112,7 @@ static enum ziw_tx_result tx_build_read_response(struct ziw_conn *conn)
 		return ZIW_TX_BUILT;
 	}
 
+	trace_ziw_send(conn->qp, &hdr, n);
 	tx->resp_sent += n;
 	if (hdr.last)
 		tx_response_sent(conn);

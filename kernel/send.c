@@ -11,6 +11,7 @@
 #include <linux/random.h>
 #include <net/tcp.h>
 #include "inspect.h"
+#include "trace.h"
 #include "tx.h"
 
 /* Between tries when memory is short: an interval no user notices. */
@@ -85,6 +86,7 @@ void ziw_tx_terminate(struct ziw_conn *conn, const struct ziw_terminate *term)
 			       "QP %u: sending Terminate 0x%04x: %s\n",
 			       qp->ibqp.qp_num, term->code,
 			       ziw_terminate_name(term->code));
+	trace_ziw_terminate(qp, true, term->code);
 	ziw_stat_term(conn->dev, true, term->code);
 	ziw_because(conn, ZIW_WHY_TERM_SENT, term->code);
 	qp->vendor_err = term->code;
@@ -132,6 +134,7 @@ enum ziw_tx_result ziw_tx_build_short(struct ziw_conn *conn,
 		ziw_fpdu_cancel(&fpdu);
 		return ZIW_TX_NOMEM;
 	}
+	trace_ziw_send(conn->qp, hdr, len);
 	return ZIW_TX_BUILT;
 }
 
@@ -297,6 +300,7 @@ static enum ziw_tx_result tx_load_wqe(struct ziw_conn *conn)
 		return ZIW_TX_WAIT;
 
 	ziw_stat_inc(conn->dev, ZIW_STAT_SQ_WQES);
+	trace_ziw_post(qp, sq->next, &wqe->wr);
 	wqe->index = sq->next++;
 	wqe->sent = 0;
 	wqe->sge_index = 0;
@@ -436,6 +440,7 @@ static enum ziw_tx_result tx_build_segment(struct ziw_conn *conn)
 		tx_fail_wqe(conn, wqe->index, wc_of_mr_error(err));
 		return ZIW_TX_BUILT;
 	}
+	trace_ziw_send(conn->qp, &hdr, n);
 	wqe->sent += n;
 	wqe->payload_done = hdr.last;
 	if (hdr.last && !wqe->imm_due)

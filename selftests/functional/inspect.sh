@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #
-# inspect.sh: counters, details of objects, and why connections ended, against traffic whose figures are
-# known. Runs on a test machine; prints TAP.
+# inspect.sh: counters, details of objects, tracepoints, and why connections ended, against traffic whose figures
+# are known. Runs on a test machine; prints TAP.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 . "$here/../lib/tap.sh"
@@ -106,12 +106,84 @@ objects_have_details()
 	wait || :
 }
 
+tracing=/sys/kernel/tracing
+
+# traced EVENT TEXT: how many of these events say TEXT, an extended regular expression.
+traced()
+{
+	grep -cE " $1: $2" "$tracing/trace" || :
+}
+
+tracepoints_are_off_at_first()
+{
+	: > "$tracing/trace"
+	ping_once
+	[[ $(traced 'ziw_[a-z_]*' '') == 0 ]]
+}
+
+tracepoints_tell_what_happens()
+{
+	local sent received events event
+
+	: > "$tracing/trace"
+	sent=$(stat_of ziwa tx_fpdus) received=$(stat_of ziwa rx_fpdus)
+	echo 1 > "$tracing/events/ziw/enable"
+	ping_once
+	echo 0 > "$tracing/events/ziw/enable"
+	sent=$(($(stat_of ziwa tx_fpdus) - sent)) received=$(($(stat_of ziwa rx_fpdus) - received))
+	[[ $(traced ziw_send 'ziwa qp [0-9]+ ') == "$sent" ]] || fail "$(traced ziw_send ziwa), not $sent FPDUs sent"
+	[[ $(traced ziw_receive 'ziwa qp [0-9]+ ') == "$received" ]] ||
+		fail "$(traced ziw_receive ziwa), not $received FPDUs received"
+	# rping: each round the client sends twice, and the server reads and writes once.
+	events=(
+		"ziw_post=ziwa qp [0-9]+ slot [0-9]+ wr_id 0x[0-9a-f]+ SEND bytes 16 sges 1 SIGNALED"
+		"ziw_post=ziwb qp [0-9]+ .* READ bytes 64 "
+		"ziw_post=ziwb qp [0-9]+ .* WRITE bytes 64 "
+		"ziw_send=ziwb qp [0-9]+ ReadRequest last payload 28 "
+		"ziw_receive=ziwa qp [0-9]+ ReadRequest last payload 28 "
+		"ziw_send=ziwa qp [0-9]+ ReadResponse last payload 64 "
+		"ziw_take_recv=ziwb qp [0-9]+ wr_id 0x[0-9a-f]+ room 16 sges 1"
+		"ziw_place=ziwb qp [0-9]+ stag 0x[0-9a-f]+ address 0x[0-9a-f]+ bytes 64"
+		"ziw_place=ziwa qp [0-9]+ stag 0x[0-9a-f]+ address 0x[0-9a-f]+ bytes 64"
+		"ziw_complete=ziwb qp [0-9]+ wr_id 0x[0-9a-f]+ READ status 0 bytes 64 vendor_err 0x0000"
+		"ziw_complete=ziwa qp [0-9]+ wr_id 0x[0-9a-f]+ RECV status 0 bytes 16 vendor_err 0x0000"
+		"ziw_qp_state=ziwa qp [0-9]+ [A-Z]+ to RTS"
+		"ziw_qp_state=ziwb qp [0-9]+ [A-Z]+ to ERROR"
+		"ziw_conn_end=ziwa qp [0-9]+ 10\\.0\\.0\\.1:[0-9]+ 10\\.0\\.0\\.2:9000: .*, code 0x0000"
+	)
+	for event in "${events[@]}"; do
+		(($(traced "${event%%=*}" "${event#*=}") > 0)) || fail "no $event"
+	done
+}
+
+terminate_is_traced()
+{
+	local count
+
+	: > "$tracing/trace"
+	count=$(stat_of ziwb tx_term_0x1100)
+	echo 1 > "$tracing/events/ziw/ziw_terminate/enable"
+	"$program" --gtest_filter=ErrorTest.WriteToUnknownStag > /dev/null
+	echo 0 > "$tracing/events/ziw/ziw_terminate/enable"
+	count=$(($(stat_of ziwb tx_term_0x1100) - count))
+	((count > 0))
+	[[ $(traced ziw_terminate 'ziwb qp [0-9]+ sent 0x1100: invalid STag') == "$count" ]] ||
+		fail "not $count: $(grep ziw_ "$tracing/trace")"
+	[[ $(traced ziw_terminate 'ziwa qp [0-9]+ received 0x1100: invalid STag') == "$count" ]]
+	# No other event was asked for.
+	[[ $(traced 'ziw_[a-z_]*' '') == $((2 * count)) ]] || fail "$(grep ziw_ "$tracing/trace")"
+}
+
 at_exit "topology_down ''"
+mountpoint -q "$tracing" || mount -t tracefs tracefs "$tracing"
 topology_up ''
 check "counters count traffic, the same at both ends" counters_count_traffic
 check "a connection that was closed is listed at both ends" closing_is_told
 check "a Terminate is counted and listed by its code" terminate_is_counted_and_told
 check "a connection that was refused is listed with the error" refused_connection_is_told
 check "the list of ended connections is bounded" list_is_bounded
+check "no tracepoint says anything that was not asked for" tracepoints_are_off_at_first
+check "tracepoints tell of each FPDU, and of the way of a message" tracepoints_tell_what_happens
+check "a Terminate is traced at both ends, and alone where that is what was asked for" terminate_is_traced
 check "queue pairs, completion queues and regions show details" objects_have_details
 finish
