@@ -40,7 +40,7 @@ static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr
 	attr->max_qp_wr = ZIW_MAX_WR;
 	attr->device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS | IB_DEVICE_MEM_WINDOW |
 				 IB_DEVICE_MEM_WINDOW_TYPE_2B;
-	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY | IBK_ALLOW_USER_UNREG;
+	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY | IBK_ALLOW_USER_UNREG | IBK_SG_GAPS_REG;
 	attr->max_send_sge = ZIW_MAX_SGE;
 	attr->max_recv_sge = ZIW_MAX_SGE;
 	attr->max_sge_rd = ZIW_MAX_SGE;

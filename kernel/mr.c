@@ -139,6 +139,23 @@ void ziw_mr_put(struct ziw_mr *mr)
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_mr_put);
 
+/* Where byte @off of a region lies whose pieces have any length. */
+static void *gaps_range(const struct ziw_mr *mr, u64 off, u32 *len)
+{
+	u32 low = 0, high = mr->nr_blocks, mid;
+
+	/* The last piece that does not begin behind it. */
+	while (high - low > 1) {
+		mid = low + (high - low) / 2;
+		if (mr->starts[mid] <= off)
+			low = mid;
+		else
+			high = mid;
+	}
+	*len = min_t(u64, *len, mr->starts[low + 1] - off);
+	return (void *)(uintptr_t)(mr->blocks[low] + off - mr->starts[low]);
+}
+
 /**
  * ziw_mr_range - where an address of a region lies in kernel memory
  * @mr: from ziw_mr_get() or ziw_mr_get_remote(), which checked the address
@@ -170,6 +187,8 @@ void *ziw_mr_range(const struct ziw_mr *mr, u64 addr, u32 *len)
 		addr = addr - mr->iova + mr->base;
 		mr = mr->region;
 	}
+	if (mr->starts)
+		return gaps_range(mr, addr - mr->iova, len);
 	block = 1ULL << mr->block_shift;
 	off = addr - mr->iova + mr->offset;
 	in_block = off & (block - 1);
@@ -333,6 +352,7 @@ int ziw_mr_fast_register(struct ib_mr *ibmr, u32 key, int access)
 		/* Without new pages it is registered with those it had. */
 		if (mr->nr_next) {
 			swap(mr->blocks, mr->next_blocks);
+			swap(mr->starts, mr->next_starts);
 			mr->nr_blocks = mr->nr_next;
 			mr->nr_next = 0;
 		}
@@ -462,7 +482,9 @@ static void mr_free_rcu(struct rcu_head *rcu)
 {
 	struct ziw_mr *mr = container_of(rcu, struct ziw_mr, rcu);
 
+	kvfree(mr->next_starts);
 	kvfree(mr->next_blocks);
+	kvfree(mr->starts);
 	kvfree(mr->blocks);
 	kfree(mr);
 	ziw_live_add(ZIW_LIVE_MR, -1);
@@ -788,8 +810,8 @@ int ziw_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice, u32 
 /**
  * ziw_alloc_mr - verb: a region for fast registration
  * @pd: protection domain
- * @type: IB_MR_TYPE_MEM_REG
- * @max_num_sg: pages, at most ZIW_MAX_FRMR_PAGES
+ * @type: IB_MR_TYPE_MEM_REG, or IB_MR_TYPE_SG_GAPS for pieces of any length
+ * @max_num_sg: pages or pieces, at most ZIW_MAX_FRMR_PAGES
  *
  * Context: process.
  * Return: the region, invalid until IB_WR_REG_MR, or an ERR_PTR.
@@ -799,12 +821,22 @@ struct ib_mr *ziw_alloc_mr(struct ib_pd *pd, enum ib_mr_type type,
 {
 	struct ziw_mr *mr;
 
-	if (type != IB_MR_TYPE_MEM_REG)
+	if (type != IB_MR_TYPE_MEM_REG && type != IB_MR_TYPE_SG_GAPS)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!max_num_sg || max_num_sg > ZIW_MAX_FRMR_PAGES)
 		return ERR_PTR(-EINVAL);
 	mr = ziw_mr_alloc(pd, ZIW_MR_FAST, max_num_sg);
-	return IS_ERR(mr) ? ERR_CAST(mr) : &mr->ibmr;
+	if (IS_ERR(mr))
+		return ERR_CAST(mr);
+	if (type == IB_MR_TYPE_SG_GAPS) {
+		mr->starts = kvcalloc(max_num_sg + 1, sizeof(*mr->starts), GFP_KERNEL);
+		mr->next_starts = kvcalloc(max_num_sg + 1, sizeof(*mr->starts), GFP_KERNEL);
+		if (!mr->starts || !mr->next_starts) {
+			ziw_mr_retire(mr);
+			return ERR_PTR(-ENOMEM);
+		}
+	}
+	return &mr->ibmr;
 }
 
 static int mr_set_page(struct ib_mr *ibmr, u64 addr)
@@ -815,6 +847,32 @@ static int mr_set_page(struct ib_mr *ibmr, u64 addr)
 		return -ENOMEM;
 	mr->next_blocks[mr->nr_next++] = addr;
 	return 0;
+}
+
+/* As ib_sg_to_pages(), for pieces of any length. */
+static int map_gaps(struct ziw_mr *mr, struct scatterlist *sgl, int nents,
+		    unsigned int *offset)
+{
+	u64 skip = offset ? *offset : 0, length = 0;
+	struct scatterlist *sg;
+	int i;
+
+	if (nents <= 0 || skip > sg_dma_len(sgl))
+		return -EINVAL;
+	if (offset)
+		*offset = 0;
+	mr->ibmr.iova = sg_dma_address(sgl) + skip;
+	for_each_sg(sgl, sg, nents, i) {
+		if (mr->nr_next == mr->max_blocks)
+			break;
+		mr->next_blocks[mr->nr_next] = sg_dma_address(sg) + skip;
+		mr->next_starts[mr->nr_next++] = length;
+		length += sg_dma_len(sg) - skip;
+		skip = 0;
+	}
+	mr->next_starts[mr->nr_next] = length;
+	mr->ibmr.length = length;
+	return i;
 }
 
 /**
@@ -833,5 +891,7 @@ int ziw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 	struct ziw_mr *mr = to_ziw_mr(ibmr);
 
 	mr->nr_next = 0;
+	if (mr->starts)
+		return map_gaps(mr, sg, nents, offset);
 	return ib_sg_to_pages(ibmr, sg, nents, offset, mr_set_page);
 }

@@ -244,6 +244,9 @@ enum ziw_mr_type {
  * @nr_next: used in @next_blocks
  * @max_blocks: allocated in each of the two
  * @block_shift: log2 of the block size
+ * @starts: where in the region each block begins, and behind the last the length;
+ *          NULL but for IB_MR_TYPE_SG_GAPS, whose blocks have any length
+ * @next_starts: likewise, of @next_blocks
  * @umem: pinned user pages; NULL if there are none
  * @dmabuf: what the pages are of instead, dmabuf.c
  * @windows: bound to the region; it is not changed while there is one
@@ -271,6 +274,8 @@ struct ziw_mr {
 	u32			nr_next;
 	u32			max_blocks;
 	u8			block_shift;
+	u64			*starts;
+	u64			*next_starts;
 	struct ib_umem		*umem;
 	struct ziw_dmabuf	*dmabuf;
 	atomic_t		windows;

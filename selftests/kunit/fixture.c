@@ -308,5 +308,6 @@ enum ziw_mr_error fixture_atomic(struct ib_pd *pd, const struct ziw_atomic_req *
 }
 
 kunit_test_suites(&ziw_ring_suite, &ziw_stag_suite, &ziw_access_suite, &ziw_pages_suite,
-		  &ziw_fast_suite, &ziw_window_suite, &ziw_cq_suite, &ziw_state_suite,
-		  &ziw_flush_suite, &ziw_batch_suite, &ziw_post_suite, &ziw_recv_suite);
+		  &ziw_fast_suite, &ziw_gaps_suite, &ziw_window_suite, &ziw_cq_suite,
+		  &ziw_state_suite, &ziw_flush_suite, &ziw_batch_suite, &ziw_post_suite,
+		  &ziw_recv_suite);

@@ -23,6 +23,7 @@ extern struct kunit_suite ziw_stag_suite;
 extern struct kunit_suite ziw_access_suite;
 extern struct kunit_suite ziw_pages_suite;
 extern struct kunit_suite ziw_fast_suite;
+extern struct kunit_suite ziw_gaps_suite;
 extern struct kunit_suite ziw_window_suite;
 extern struct kunit_suite ziw_cq_suite;
 extern struct kunit_suite ziw_state_suite;

@@ -180,7 +180,10 @@ static void fast_limits(struct kunit *test)
 		{ IB_MR_TYPE_MEM_REG, ZIW_MAX_FRMR_PAGES, 0 },
 		{ IB_MR_TYPE_MEM_REG, ZIW_MAX_FRMR_PAGES + 1, -EINVAL },
 		{ IB_MR_TYPE_MEM_REG, U32_MAX, -EINVAL },
-		{ IB_MR_TYPE_SG_GAPS, 1, -EOPNOTSUPP },
+		{ IB_MR_TYPE_SG_GAPS, 0, -EINVAL },
+		{ IB_MR_TYPE_SG_GAPS, ZIW_MAX_FRMR_PAGES, 0 },
+		{ IB_MR_TYPE_SG_GAPS, ZIW_MAX_FRMR_PAGES + 1, -EINVAL },
+		{ IB_MR_TYPE_DMA, 1, -EOPNOTSUPP },
 	};
 	struct ib_pd *pd = fixture_pd(test);
 	int i;
@@ -361,7 +364,8 @@ static struct kunit_case cases[] = {
 	PROPERTY(fast_map, "the region holds the bytes of the list, from any offset to any end"),
 	PROPERTY(fast_iova, "an iova set after mapping, or zero-based, names the same bytes"),
 	PROPERTY(fast_large_pages, "pages larger than PAGE_SIZE make one block each"),
-	PROPERTY(fast_limits, "a region has 1 to max_fast_reg_page_list_len pages, of one kind"),
+	PROPERTY(fast_limits,
+		 "a region has 1 to max_fast_reg_page_list_len pages, of a kind that there is"),
 	PROPERTY(fast_too_many,
 		 "mapping stops where the region is full, and begins anew the next time"),
 	PROPERTY(fast_gap, "mapping stops at a gap"),
