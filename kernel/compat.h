@@ -130,6 +130,14 @@ static inline struct ib_udata *ziw_cq_udata(struct uverbs_attr_bundle *attrs)
 #define ziw_assign_str(dst, src) __assign_str(dst)
 #endif
 
+/* get_user_pages_remote() does not tell VMAs any more, from 6.5 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+#define ziw_get_user_pages_remote(mm, start, num, flags, pages, locked) \
+	get_user_pages_remote(mm, start, num, flags, pages, NULL, locked)
+#else
+#define ziw_get_user_pages_remote get_user_pages_remote
+#endif
+
 /* Page splicing through sendmsg replaced sendpage in 6.5. */
 #define ZIW_HAS_SPLICE_PAGES (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0))
 

@@ -585,6 +585,8 @@ struct ziw_conn *ziw_conn_alloc(struct ziw_dev *dev, struct socket *sock,
 	INIT_WORK(&conn->setup_work, conn_setup_work);
 	INIT_DELAYED_WORK(&conn->timer, conn_timer_work);
 	INIT_DELAYED_WORK(&conn->retry, conn_retry_work);
+	ziw_fault_init(&conn->tx_fault, conn);
+	ziw_fault_init(&conn->rx_fault, conn);
 	ziw_live_add(ZIW_LIVE_CONN, 1);
 
 	spin_lock_bh(&dev->conns_lock);

@@ -9,7 +9,7 @@
 #include <linux/tcp.h>
 #include <net/ipv6.h>
 #include <net/sock.h>
-#include "ziw.h"
+#include "odp.h"
 
 /* Most fragments handed to TCP in one call; a 64 KiB FPDU of ZIW_MAX_SGE pieces fits. */
 #define ZIW_BATCH_FRAGS		128
@@ -128,6 +128,9 @@ struct ziw_tx {
  * @sink: position in it
  * @rqe_read: sink of the current read response
  * @read_sink: position in it
+ * @own: while pages are brought in: what was received up to @own_seq is no memory of
+ *       its sender's any more
+ * @own_seq: sequence number
  * @unacked: bytes of messages received since an acknowledgment was asked for
  * @fpdus: of this burst, to be counted
  * @payload: bytes in them
@@ -157,6 +160,8 @@ struct ziw_rx {
 	struct ziw_sink		sink;
 	struct ziw_rqe		rqe_read;
 	struct ziw_sink		read_sink;
+	bool			own;
+	u32			own_seq;
 	u32			unacked;
 	u32			fpdus;
 	u32			payload;
@@ -266,6 +271,8 @@ enum ziw_conn_flag {
  * @orq: reads that wait, @ord of them in a power of two of slots; socket lock
  * @orq_head: next free
  * @orq_tail: next to be answered
+ * @tx_fault: pages that the transmit engine waits for
+ * @rx_fault: likewise, the receive engine
  * @tx: transmit engine
  * @rx: receive engine
  */
@@ -312,6 +319,8 @@ struct ziw_conn {
 	u32			orq_head;
 	u32			orq_tail;
 
+	struct ziw_fault	tx_fault;
+	struct ziw_fault	rx_fault;
 	struct ziw_tx		tx ____cacheline_aligned_in_smp;
 	struct ziw_rx		rx ____cacheline_aligned_in_smp;
 };

@@ -75,6 +75,7 @@ static u16 term_of_write_error(enum ziw_mr_error err)
 	case ZIW_MR_TO_WRAP:
 		return TERM_DDP_TAGGED_TO_WRAP;
 	case ZIW_MR_BOUNDS:
+	case ZIW_MR_FAULT:
 		return TERM_DDP_TAGGED_BOUNDS;
 	default:
 		return TERM_DDP_TAGGED_INVALID_STAG;
@@ -147,12 +148,14 @@ static void sink_seek(const struct ziw_rqe *rqe, struct ziw_sink *sink, u32 offs
 
 /*
  * Copy @len bytes into the SGEs of a work request, from where the last copy
- * ended: the stream's at @cursor, or else those at @buf.
+ * ended: the stream's at @cursor, or else those at @buf. Where pages are missing, the
+ * place is that of the beginning again.
  */
 static bool place_sges(struct ziw_conn *conn, const struct ziw_rqe *rqe,
 		       struct ziw_sink *sink, struct ziw_cursor *cursor,
 		       const u8 *buf, u32 len)
 {
+	const struct ziw_sink begin = *sink;
 	struct ziw_qp *qp = conn->qp;
 
 	while (len) {
@@ -174,8 +177,13 @@ static bool place_sges(struct ziw_conn *conn, const struct ziw_rqe *rqe,
 		}
 		mr = ziw_mr_get(qp->ibqp.pd, sge->lkey, ziw_qp_is_kernel(qp),
 				IB_ACCESS_LOCAL_WRITE, addr, piece, &mr_err);
-		if (!mr)
+		if (!mr) {
+			if (mr_err == ZIW_MR_FAULT)
+				ziw_fault_wait(&conn->rx_fault, false, sge->lkey,
+					       IB_ACCESS_LOCAL_WRITE, addr, piece);
+			*sink = begin;
 			return false;
+		}
 		if (cursor) {
 			ok = place_region(cursor, mr, addr, piece);
 		} else {
@@ -269,6 +277,10 @@ static void rx_write(struct ziw_rx_fpdu *fpdu)
 			write_placed(fpdu);
 			return;
 		}
+	} else if (mr_err == ZIW_MR_FAULT &&
+		   ziw_fault_wait(&fpdu->conn->rx_fault, true, fpdu->hdr.stag,
+				  IB_ACCESS_REMOTE_WRITE, fpdu->hdr.to, fpdu->payload)) {
+		return;
 	}
 	rx_fault(fpdu, term_of_write_error(mr_err), NULL);
 }
@@ -362,7 +374,8 @@ static void rx_read_response(struct ziw_rx_fpdu *fpdu)
 		sink_seek(&rx->rqe_read, &rx->read_sink, fpdu->hdr.to);
 	if (!place_sges(conn, &rx->rqe_read, &rx->read_sink, &fpdu->data, NULL,
 			fpdu->payload)) {
-		sink_failed(conn, entry);
+		if (!conn->rx_fault.pending)
+			sink_failed(conn, entry);
 		return;
 	}
 	rx->read_to = fpdu->hdr.to + fpdu->payload;
@@ -386,12 +399,13 @@ static void rx_atomic_response(struct ziw_rx_fpdu *fpdu)
 		rx_fault(fpdu, TERM_RDMAP_OP_UNSPECIFIED, NULL);
 		return;
 	}
-	rx->msn[DDP_QN_ATOMIC_RESP]++;
 	if (place_sges(conn, &rx->rqe_read, &rx->read_sink, NULL,
-		       (const u8 *)&resp.value, sizeof(resp.value)))
+		       (const u8 *)&resp.value, sizeof(resp.value))) {
+		rx->msn[DDP_QN_ATOMIC_RESP]++;
 		request_done(conn, entry, IB_WC_SUCCESS);
-	else
+	} else if (!conn->rx_fault.pending) {
 		sink_failed(conn, entry);
+	}
 }
 
 /* --- requests: RDMA Read, RFC 5040 section 5.2.1; Atomic, RFC 7306 section 5.2.1 --- */
@@ -565,6 +579,8 @@ static void rx_send(struct ziw_rx_fpdu *fpdu)
 	if (fpdu->hdr.mo != rx->mo)
 		sink_seek(&rx->rqe, &rx->sink, fpdu->hdr.mo);
 	if (!place_sges(conn, &rx->rqe, &rx->sink, &fpdu->data, NULL, fpdu->payload)) {
+		if (conn->rx_fault.pending)
+			return;
 		ziw_rx_local_fault(conn, TERM_RDMAP_CATASTROPHIC);
 		recv_failed(conn, IB_WC_LOC_PROT_ERR);
 		return;

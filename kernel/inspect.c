@@ -34,6 +34,7 @@ static const char *const stat_names[SHOW_TERM_TX] = {
 	[ZIW_STAT_SQ_WQES]		= "sq_wqes",
 	[ZIW_STAT_SQ_DOORBELLS]		= "sq_doorbells",
 	[ZIW_STAT_CQ_EVENTS]		= "cq_events",
+	[ZIW_STAT_ODP_FAULTS]		= "odp_faults",
 	[ZIW_STAT_CONNECTS]		= "connects",
 	[ZIW_STAT_CONNECT_FAILURES]	= "connect_failures",
 	[ZIW_STAT_ACCEPTS]		= "accepts",
@@ -297,6 +298,7 @@ int ziw_fill_mr(struct sk_buff *msg, struct ib_mr *ibmr)
 		[ZIW_MR_FAST]	= "fast",
 		[ZIW_MR_WINDOW1] = "window",
 		[ZIW_MR_WINDOW2] = "window",
+		[ZIW_MR_ODP]	= "on-demand",
 	};
 	struct ziw_mr *mr = to_ziw_mr(ibmr);
 	struct nlattr *nest = details_begin(msg);

@@ -388,9 +388,14 @@ static int __init ziw_init(void)
 		err = -ENOMEM;
 		goto err_wq;
 	}
+	ziw_fault_wq = alloc_workqueue("ziw-fault", WQ_UNBOUND, 0);
+	if (!ziw_fault_wq) {
+		err = -ENOMEM;
+		goto err_setup_wq;
+	}
 	err = register_pernet_subsys(&ziw_net_ops);
 	if (err)
-		goto err_setup_wq;
+		goto err_fault_wq;
 	err = register_netdevice_notifier(&ziw_netdev_nb);
 	if (err)
 		goto err_pernet;
@@ -404,6 +409,8 @@ err_netdev:
 	unregister_netdevice_notifier(&ziw_netdev_nb);
 err_pernet:
 	unregister_pernet_subsys(&ziw_net_ops);
+err_fault_wq:
+	destroy_workqueue(ziw_fault_wq);
 err_setup_wq:
 	destroy_workqueue(ziw_setup_wq);
 err_wq:
@@ -418,6 +425,7 @@ static void __exit ziw_exit(void)
 	unregister_netdevice_notifier(&ziw_netdev_nb);
 	ib_unregister_driver(ZIW_RDMA_DRIVER_ID);
 	unregister_pernet_subsys(&ziw_net_ops);
+	destroy_workqueue(ziw_fault_wq);
 	destroy_workqueue(ziw_setup_wq);
 	destroy_workqueue(ziw_wq);
 	/* Regions and connections are freed by RCU callbacks. */

@@ -9,7 +9,7 @@
 #include <linux/rculist.h>
 #include <rdma/ib_umem.h>
 #include <rdma/iter.h>
-#include "ziw.h"
+#include "odp.h"
 
 #define STAG_MAX_INDEX	0xffffff
 
@@ -56,8 +56,21 @@ static struct ziw_mr local_dma = {
 	.valid	= true,
 };
 
-static struct ziw_mr *mr_find(struct ib_pd *pd, const struct ziw_qp *qp, u32 stag,
-			      int access, u64 addr, u32 len, enum ziw_mr_error *err)
+/**
+ * ziw_mr_find - take a region if an access is allowed, be its pages there or not
+ * @pd: protection domain
+ * @qp: queue pair, if the access is the peer's
+ * @stag: as it names the region
+ * @access: enum ib_access_flags that it must have
+ * @addr: first address
+ * @len: bytes
+ * @err: why not
+ *
+ * Context: as ziw_mr_get().
+ * Return: the region, or NULL.
+ */
+struct ziw_mr *ziw_mr_find(struct ib_pd *pd, const struct ziw_qp *qp, u32 stag,
+			   int access, u64 addr, u32 len, enum ziw_mr_error *err)
 {
 	struct ziw_dev *dev = to_ziw_dev(pd->device);
 	struct ziw_mr *mr;
@@ -83,6 +96,20 @@ static struct ziw_mr *mr_find(struct ib_pd *pd, const struct ziw_qp *qp, u32 sta
 	return mr;
 }
 
+/* Likewise, for an access that is made now. */
+static struct ziw_mr *mr_find_present(struct ib_pd *pd, const struct ziw_qp *qp, u32 stag,
+				      int access, u64 addr, u32 len,
+				      enum ziw_mr_error *err)
+{
+	struct ziw_mr *mr = ziw_mr_find(pd, qp, stag, access, addr, len, err);
+
+	if (!mr || !mr->odp || ziw_odp_present(mr, addr, len, access & ZIW_WRITE_ACCESS))
+		return mr;
+	ziw_mr_put(mr);
+	*err = ZIW_MR_FAULT;
+	return NULL;
+}
+
 /**
  * ziw_mr_get - take a region for a local access, if the access is allowed
  * @pd: of the QP
@@ -91,7 +118,7 @@ static struct ziw_mr *mr_find(struct ib_pd *pd, const struct ziw_qp *qp, u32 sta
  * @access: enum ib_access_flags that it must have; 0 to read
  * @addr: first address
  * @len: bytes
- * @err: why not
+ * @err: why not; ZIW_MR_FAULT: nothing but pages is missing, see ziw_fault_wait()
  *
  * Context: bottom halves off. What is returned must be given to ziw_mr_put()
  * before they are on again; until then nobody can invalidate it.
@@ -102,7 +129,7 @@ struct ziw_mr *ziw_mr_get(struct ib_pd *pd, u32 stag, bool kernel, int access,
 {
 	if (!stag && kernel)
 		return &local_dma;
-	return mr_find(pd, NULL, stag, access, addr, len, err);
+	return mr_find_present(pd, NULL, stag, access, addr, len, err);
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_mr_get);
 
@@ -122,7 +149,7 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_mr_get);
 struct ziw_mr *ziw_mr_get_remote(struct ziw_qp *qp, u32 stag, int access, u64 addr,
 				 u32 len, enum ziw_mr_error *err)
 {
-	return mr_find(qp->ibqp.pd, qp, stag, access, addr, len, err);
+	return mr_find_present(qp->ibqp.pd, qp, stag, access, addr, len, err);
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_mr_get_remote);
 
@@ -187,6 +214,8 @@ void *ziw_mr_range(const struct ziw_mr *mr, u64 addr, u32 *len)
 		addr = addr - mr->iova + mr->base;
 		mr = mr->region;
 	}
+	if (mr->odp)
+		return ziw_odp_range(mr, addr, len);
 	if (mr->starts)
 		return gaps_range(mr, addr - mr->iova, len);
 	block = 1ULL << mr->block_shift;
@@ -212,7 +241,7 @@ enum ziw_mr_error ziw_mr_check(struct ziw_qp *qp, u32 stag, int access, u64 addr
 			       u32 len)
 {
 	enum ziw_mr_error err;
-	struct ziw_mr *mr = ziw_mr_get_remote(qp, stag, access, addr, len, &err);
+	struct ziw_mr *mr = ziw_mr_find(qp->ibqp.pd, qp, stag, access, addr, len, &err);
 
 	if (!mr)
 		return err;
@@ -491,6 +520,15 @@ static void mr_free_rcu(struct rcu_head *rcu)
 }
 
 /**
+ * ziw_mr_free - free the memory of a region
+ * @mr: region; out of the STag table
+ */
+void ziw_mr_free(struct ziw_mr *mr)
+{
+	call_rcu(&mr->rcu, mr_free_rcu);
+}
+
+/**
  * ziw_mr_retire - free an entry of the STag table
  * @mr: entry, not valid any more; nothing looks at its memory
  *
@@ -500,7 +538,10 @@ void ziw_mr_retire(struct ziw_mr *mr)
 {
 	xa_erase(&mr->dev->mrs, ziw_stag_index(mr->stag));
 	atomic_dec(&mr->dev->nr_mr);
-	call_rcu(&mr->rcu, mr_free_rcu);
+	if (mr->odp)
+		ziw_odp_put(mr->odp);
+	else
+		ziw_mr_free(mr);
 }
 
 /**
@@ -673,9 +714,12 @@ struct ib_mr *ziw_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 	struct ziw_mr *mr;
 	int err;
 
-	err = ziw_mr_check_registration(length, virt_addr, access, ZIW_DMAH);
+	err = ziw_mr_check_registration(length, virt_addr, access & ~IB_ACCESS_ON_DEMAND,
+					ZIW_DMAH);
 	if (err)
 		return ERR_PTR(err);
+	if (access & IB_ACCESS_ON_DEMAND)
+		return ziw_odp_register(pd, start, length, virt_addr, access);
 	err = pin(&mem, pd->device, start, length, access);
 	if (err)
 		return ERR_PTR(err);
@@ -757,54 +801,6 @@ struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	if (mem.umem)
 		unpin(&mem);
 	return err ? ERR_PTR(err) : NULL;
-}
-
-static int advise_one(struct ib_pd *pd, const struct ib_sge *sge, int access)
-{
-	enum ziw_mr_error err;
-	struct ziw_mr *mr;
-
-	local_bh_disable();
-	mr = ziw_mr_get(pd, sge->lkey, false, access, sge->addr, sge->length, &err);
-	if (mr)
-		ziw_mr_put(mr);
-	local_bh_enable();
-	if (mr)
-		return 0;
-	return err == ZIW_MR_NOT_ASSOCIATED || err == ZIW_MR_ACCESS ? -EPERM : -EFAULT;
-}
-
-/**
- * ziw_advise_mr - verb: have memory present before it is used
- * @pd: protection domain
- * @advice: to read or to write
- * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: now
- * @sg_list: the memory
- * @num_sge: entries
- * @attrs: not used
- *
- * All regions are pinned, so there is nothing to do but to check.
- *
- * Context: process.
- * Return: 0; -EFAULT for an STag or a range that does not exist, -EPERM if it is
- * not allowed, -EINVAL for unknown flags, -EOPNOTSUPP for an unknown advice.
- */
-int ziw_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
-		  struct ib_sge *sg_list, u32 num_sge,
-		  struct uverbs_attr_bundle *attrs)
-{
-	bool write = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
-	int err = 0;
-	u32 i;
-
-	if (!write && advice != IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH &&
-	    advice != IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return -EOPNOTSUPP;
-	if (flags & ~IB_UVERBS_ADVISE_MR_FLAG_FLUSH)
-		return -EINVAL;
-	for (i = 0; i < num_sge && !err; i++)
-		err = advise_one(pd, &sg_list[i], write ? IB_ACCESS_LOCAL_WRITE : 0);
-	return err;
 }
 
 /**

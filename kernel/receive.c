@@ -143,6 +143,9 @@ static int rx_one(struct ziw_conn *conn, struct ziw_cursor *start)
 	ziw_rx_dispatch(&fpdu);
 	if (conn->rx.failed)
 		return -EPROTO;
+	/* It is looked at again, from its beginning, when its pages are there. */
+	if (conn->rx_fault.pending)
+		return 0;
 	rx_handled(&fpdu);
 	/* On from where its payload was read, not over all of that once more. */
 	raw_len -= fpdu.data.seq - start->seq;
@@ -177,6 +180,19 @@ static u32 rx_burst(struct ziw_conn *conn)
 	return used;
 }
 
+/* The FPDU at the head waits for pages; it, and what is behind it, must not change. */
+static void rx_wait(struct ziw_conn *conn)
+{
+	struct ziw_rx *rx = &conn->rx;
+
+	if (!rx->own) {
+		rx->own = true;
+		rx->own_seq = tcp_sk(conn->sk)->copied_seq;
+	}
+	if (!ziw_rx_own_pages(conn->sk, &rx->own_seq))
+		ziw_rx_local_fault(conn, TERM_RDMAP_CATASTROPHIC);
+}
+
 /**
  * ziw_rx_run - handle what has arrived
  * @conn: connection in stream; socket lock held
@@ -195,11 +211,15 @@ void ziw_rx_run(struct ziw_conn *conn)
 	if (state != ZIW_QP_RTS && state != ZIW_QP_CLOSING)
 		conn->rx.failed = true;
 
-	if (!conn->rx.failed) {
+	if (!conn->rx.failed && !conn->rx_fault.pending) {
 		used = rx_burst(conn);
 		if (used)
 			tcp_read_done(sk, used);
 	}
+	if (!conn->rx_fault.pending)
+		conn->rx.own = false;
+	else if (!conn->rx.failed)
+		rx_wait(conn);
 	/*
 	 * After an error nothing is delivered (RFC 5044, 8), but it is taken
 	 * off: a socket closed on unread data resets the connection, and our
@@ -219,7 +239,8 @@ void ziw_rx_run(struct ziw_conn *conn)
 	 */
 	tcp_sk(sk)->pred_flags = 0;
 
-	if (sk->sk_shutdown & RCV_SHUTDOWN) {
+	/* Not before what came in front of it was handled. */
+	if (sk->sk_shutdown & RCV_SHUTDOWN && (conn->rx.failed || !conn->rx_fault.pending)) {
 		set_bit(ZIW_CONN_PEER_CLOSED, &conn->flags);
 		ziw_conn_kick(conn);
 	}

@@ -13,6 +13,7 @@ static u16 term_of_mr_error(enum ziw_mr_error err)
 	case ZIW_MR_TO_WRAP:
 		return TERM_RDMAP_PROT_TO_WRAP;
 	case ZIW_MR_BOUNDS:
+	case ZIW_MR_FAULT:
 		return TERM_RDMAP_PROT_BOUNDS;
 	case ZIW_MR_ALIGNMENT:
 		/* RFC 7306, 8.2 */
@@ -98,6 +99,11 @@ static enum ziw_tx_result tx_build_read_response(struct ziw_conn *conn)
 						req->source_to + tx->resp_sent,
 						n, false, NULL);
 			ziw_mr_put(mr);
+		} else if (mr_err == ZIW_MR_FAULT &&
+			   ziw_fault_wait(&conn->tx_fault, true, req->source_stag,
+					  IB_ACCESS_REMOTE_READ,
+					  req->source_to + tx->resp_sent, n)) {
+			err = -EAGAIN;
 		} else {
 			err = -EFAULT;
 		}
@@ -108,6 +114,8 @@ static enum ziw_tx_result tx_build_read_response(struct ziw_conn *conn)
 		ziw_fpdu_cancel(&fpdu);
 		if (err == -ENOMEM)
 			return ZIW_TX_NOMEM;
+		if (err == -EAGAIN)
+			return ZIW_TX_WAIT;
 		tx_fail_response(conn, mr_err);
 		return ZIW_TX_BUILT;
 	}
@@ -139,6 +147,10 @@ static enum ziw_tx_result tx_build_atomic_response(struct ziw_conn *conn)
 
 	if (!entry->done) {
 		mr_err = ziw_mr_atomic(conn->qp, &entry->atomic, &entry->value);
+		if (mr_err == ZIW_MR_FAULT &&
+		    ziw_fault_wait(&conn->tx_fault, true, entry->atomic.stag,
+				   IB_ACCESS_REMOTE_ATOMIC, entry->atomic.to, sizeof(u64)))
+			return ZIW_TX_WAIT;
 		if (mr_err != ZIW_MR_OK) {
 			tx_fail_response(conn, mr_err);
 			return ZIW_TX_BUILT;

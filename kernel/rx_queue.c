@@ -95,3 +95,40 @@ bool ziw_cursor_move_on(struct ziw_cursor *cur)
 	}
 	return false;
 }
+
+static bool own_part(struct sk_buff *skb)
+{
+	/* One that somebody else has, too, cannot be changed: it stays as it is. */
+	return !skb_shinfo(skb)->nr_frags || skb_copy_ubufs(skb, GFP_ATOMIC) != -ENOMEM;
+}
+
+/**
+ * ziw_rx_own_pages - keep what is in the queue from changing
+ * @sk: socket, locked
+ * @seq: sequence number; what is before it was seen to. Moved to the queue's end
+ *
+ * TCP has acknowledged it, or will when we return. A sender on this host, whose pages
+ * they still are, then takes it that it may write to them.
+ *
+ * Context: any.
+ * Return: false if there is no memory for that.
+ */
+bool ziw_rx_own_pages(struct sock *sk, u32 *seq)
+{
+	struct sk_buff *skb, *part;
+	u32 end = *seq;
+
+	skb_queue_walk(&sk->sk_receive_queue, skb) {
+		if (!after(TCP_SKB_CB(skb)->end_seq, *seq))
+			continue;
+		if (!own_part(skb))
+			return false;
+		skb_walk_frags(skb, part) {
+			if (!own_part(part))
+				return false;
+		}
+		end = TCP_SKB_CB(skb)->end_seq;
+	}
+	*seq = end;
+	return true;
+}

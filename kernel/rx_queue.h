@@ -42,6 +42,7 @@ struct ziw_cursor {
 
 void ziw_cursor_init(struct ziw_cursor *cur, struct sock *sk);
 bool ziw_cursor_move_on(struct ziw_cursor *cur);
+bool ziw_rx_own_pages(struct sock *sk, u32 *seq);
 
 /* Bytes in the current piece; steps to the next piece where there are none. */
 static inline u32 ziw_cursor_raw_chunk(struct ziw_cursor *cur)

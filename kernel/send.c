@@ -373,6 +373,10 @@ static int tx_add_payload(struct ziw_conn *conn, struct ziw_fpdu *fpdu, u32 n)
 		}
 		mr = ziw_mr_get(qp->ibqp.pd, sge->lkey, ziw_qp_is_kernel(qp), 0,
 				sge->addr + wqe->sge_off, piece, &mr_err);
+		if (!mr && mr_err == ZIW_MR_FAULT &&
+		    ziw_fault_wait(&conn->tx_fault, false, sge->lkey, 0,
+				   sge->addr + wqe->sge_off, piece))
+			return -EAGAIN;
 		if (!mr)
 			return -EFAULT;
 		err = ziw_tx_add_region(fpdu, mr, sge->addr + wqe->sge_off, piece,
@@ -437,6 +441,8 @@ static enum ziw_tx_result tx_build_segment(struct ziw_conn *conn)
 		wqe->sge_off = sge_off;
 		if (err == -ENOMEM)
 			return ZIW_TX_NOMEM;
+		if (err == -EAGAIN)
+			return ZIW_TX_WAIT;
 		tx_fail_wqe(conn, wqe->index, wc_of_mr_error(err));
 		return ZIW_TX_BUILT;
 	}
@@ -654,7 +660,7 @@ static enum ziw_tx_result tx_build(struct ziw_conn *conn)
 		return tx_build_terminate(conn);
 	if (qp->state != ZIW_QP_RTS && qp->state != ZIW_QP_CLOSING)
 		return ZIW_TX_WAIT;
-	if (!tx->open)
+	if (!tx->open || conn->tx_fault.pending)
 		return ZIW_TX_WAIT;
 	if (tx->rtr)
 		return tx_build_rtr(conn);

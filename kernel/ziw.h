@@ -221,6 +221,7 @@ enum ziw_mr_type {
 	ZIW_MR_FAST,
 	ZIW_MR_WINDOW1,		/* memory windows, mw.c */
 	ZIW_MR_WINDOW2,
+	ZIW_MR_ODP,		/* not pinned, odp.c */
 };
 
 /**
@@ -249,6 +250,7 @@ enum ziw_mr_type {
  * @next_starts: likewise, of @next_blocks
  * @umem: pinned user pages; NULL if there are none
  * @dmabuf: what the pages are of instead, dmabuf.c
+ * @odp: or the table of those that are there, odp.c
  * @windows: bound to the region; it is not changed while there is one
  * @region: window: that it is bound to; guarded by @lock, like what follows
  * @base: window: first address of it in the region
@@ -278,6 +280,7 @@ struct ziw_mr {
 	u64			*next_starts;
 	struct ib_umem		*umem;
 	struct ziw_dmabuf	*dmabuf;
+	struct ziw_odp		*odp;
 	atomic_t		windows;
 	struct ziw_mr		*region;
 	u64			base;
@@ -312,7 +315,11 @@ enum ziw_mr_error {
 	ZIW_MR_TO_WRAP,
 	ZIW_MR_BOUNDS,
 	ZIW_MR_ALIGNMENT,
+	ZIW_MR_FAULT,
 };
+
+#define ZIW_WRITE_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
+				 IB_ACCESS_REMOTE_ATOMIC)
 
 struct ziw_mr *ziw_mr_get(struct ib_pd *pd, u32 stag, bool kernel, int access,
 			  u64 addr, u32 len, enum ziw_mr_error *err);
@@ -335,6 +342,9 @@ struct ib_dmah;
 int ziw_mr_check_registration(u64 length, u64 virt_addr, int access,
 			      const struct ib_dmah *dmah);
 void ziw_mr_retire(struct ziw_mr *mr);
+void ziw_mr_free(struct ziw_mr *mr);
+struct ziw_mr *ziw_mr_find(struct ib_pd *pd, const struct ziw_qp *qp, u32 stag,
+			   int access, u64 addr, u32 len, enum ziw_mr_error *err);
 
 struct ib_mr *ziw_get_dma_mr(struct ib_pd *pd, int access);
 struct ib_mr *ziw_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,

@@ -235,8 +235,6 @@ TEST_F(DomainTest, WhatIsNotOfferedSaysSo)
 	verbs::Pages pages(4096);
 	refused("huge pages by the device",
 		ibv_reg_mr(a.pd(), pages.data(), 4096, IBV_ACCESS_HUGETLB));
-	/* This one the RDMA core answers, by EINVAL on older kernels. */
-	EXPECT_EQ(ibv_reg_mr(a.pd(), pages.data(), 4096, IBV_ACCESS_ON_DEMAND), nullptr);
 }
 
 } // namespace
