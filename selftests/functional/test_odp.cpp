@@ -295,7 +295,9 @@ TEST_F(OdpTest, PagesGoUnderTraffic)
 				mprotect(pages.data(), pages.size(), PROT_READ | PROT_WRITE);
 				break;
 			default:
-				pages.data()[first * 4096] = 1;
+				/* Not a write: what is being sent has to stay as it is. */
+				(void)*static_cast<volatile unsigned char *>(pages.data() +
+									     first * 4096);
 			}
 			std::this_thread::yield();
 		}
@@ -312,7 +314,7 @@ TEST_F(OdpTest, PagesGoUnderTraffic)
 	stop = true;
 	dropper.join();
 	for (auto byte = 0u; byte < size; byte += 7)
-		ASSERT_LE(back->data()[byte], 1);
+		ASSERT_EQ(back->data()[byte], 0) << byte;
 	write_and_read(6);
 	EXPECT_EQ(here->harmed() + back->harmed(), "");
 }
