@@ -7,6 +7,8 @@ KVER ?= $(shell uname -r)
 KDIR ?= /lib/modules/$(KVER)/build
 # Where provider and tools are built. (O would reach the kernel's make, which means something else by it.)
 BUILD ?= $(CURDIR)/build
+# Further options for dpkg-buildpackage, such as -Ppkg.ziw.noprovider where the source of rdma-core is not to be had.
+DEB_OPTIONS ?=
 DESTDIR ?=
 # How long a fuzzer runs.
 T ?= 30
@@ -17,12 +19,17 @@ source_dir = $(DESTDIR)/usr/src/ziw-$(version)
 provider_dir = $(DESTDIR)/usr/lib/$(multiarch)/libibverbs
 driver_dir = $(DESTDIR)/etc/libibverbs.d
 man_dir = $(DESTDIR)/usr/share/man
+unit_dir = $(DESTDIR)/usr/lib/systemd/system
+rules_dir = $(DESTDIR)/usr/lib/udev/rules.d
+libexec_dir = $(DESTDIR)/usr/libexec
+conf = $(DESTDIR)/etc/ziw.conf
+deb_dir = $(BUILD)/deb/ziw-$(version)
 
 # $(call refuse,WORDS): end in one line that says what is missing and how to mend it.
 refuse = { echo "ziw: $(1)" >&2; exit 1; }
 
-.PHONY: modules provider tools install install-tools uninstall demo check conformance fuzz coverage canaries bench \
-	profile lint shell clean help need-headers need-root need-dkms
+.PHONY: modules provider tools install install-boot install-tools uninstall deb demo check conformance fuzz \
+	coverage canaries bench profile lint shell clean help need-headers need-root need-dkms need-deb
 
 modules: need-headers ## build ziw.ko for the running kernel, or for KVER=release or KDIR=headers
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -33,7 +40,7 @@ provider: ## build the provider for the installed rdma-core, into build/provider
 tools: ## build the tools, into build/tools
 	tools/build $(BUILD)/tools
 
-install: need-root need-dkms need-headers provider ## install the module (DKMS), the provider and the man pages
+install: need-root need-dkms need-headers provider install-boot ## install the module (DKMS), the provider, the service and the man pages
 	install -d $(source_dir) $(provider_dir) $(driver_dir) $(man_dir)/man7
 	cp -R --parents Kbuild dkms.conf COPYING $$(find kernel uapi -name '*.[ch]') $(source_dir)/
 	install -m 644 $(BUILD)/provider/libziw-rdmav*.so $(provider_dir)/
@@ -41,16 +48,35 @@ install: need-root need-dkms need-headers provider ## install the module (DKMS),
 	install -m 644 provider/man/*.7 $(man_dir)/man7/
 	dkms install --force ziw/$(version) -k $(KVER)
 
+install-boot: need-root
+	install -d $(unit_dir) $(rules_dir) $(libexec_dir) $(dir $(conf)) $(man_dir)/man5
+	install -m 755 boot/ziw-devices $(libexec_dir)/
+	install -m 644 boot/ziw.service boot/ziw@.service $(unit_dir)/
+	install -m 644 boot/ziw.rules $(rules_dir)/90-ziw.rules
+	install -m 644 boot/ziw.conf.5 $(man_dir)/man5/
+	test -e $(conf) || install -m 644 boot/ziw.conf $(conf)
+
 install-tools: need-root tools ## install ziw-wire and ziw-bench with their man pages
 	install -d $(DESTDIR)/usr/bin $(man_dir)/man1
 	install -m 755 $(BUILD)/tools/ziw-wire $(BUILD)/tools/ziw-bench $(DESTDIR)/usr/bin/
 	install -m 644 tools/wire/*.1 tools/bench/*.1 $(man_dir)/man1/
 
-uninstall: need-root ## remove what install and install-tools put there
+uninstall: need-root ## remove what install and install-tools put there, except /etc/ziw.conf
+	if [ -d /run/systemd/system ] && [ -z "$(DESTDIR)" ]; then systemctl --quiet disable --now ziw || :; fi
 	if dkms status -m ziw -v $(version) | grep -q .; then dkms remove ziw/$(version) --all; fi
 	rm -rf $(source_dir)
 	rm -f $(provider_dir)/libziw-rdmav*.so $(driver_dir)/ziw.driver $(man_dir)/man7/ziw.7
+	rm -f $(libexec_dir)/ziw-devices $(unit_dir)/ziw.service $(unit_dir)/ziw@.service $(rules_dir)/90-ziw.rules \
+		$(man_dir)/man5/ziw.conf.5
 	rm -f $(addprefix $(DESTDIR)/usr/bin/,ziw-wire ziw-bench) $(addprefix $(man_dir)/man1/,ziw-wire.1 ziw-bench.1)
+
+deb: need-deb ## build the packages ziw-dkms, ziw-provider and ziw-tools, into build/deb
+	rm -rf $(deb_dir)
+	mkdir -p $(deb_dir)
+	cp -R --parents -t $(deb_dir) Kbuild dkms.conf COPYING boot debian provider tools \
+		$$(find kernel uapi -name '*.[ch]')
+	cd $(deb_dir) && dpkg-buildpackage --build=binary --no-sign --ignore-builtin-builddeps $(DEB_OPTIONS)
+	rm -rf $(deb_dir)
 
 demo: need-root ## two hosts in a virtual machine exchange RDMA traffic; installs what it needs
 	selftests/vm/run --kernel 6.12 -- selftests/demo
@@ -98,6 +124,12 @@ need-headers:
 need-root:
 	@test "$$(id -u)" = 0 || \
 		$(call refuse,must be root: sudo -E make $(MAKECMDGOALS))
+
+need-deb:
+	@command -v dpkg-buildpackage > /dev/null || \
+		$(call refuse,dpkg-buildpackage is missing: apt-get install dpkg-dev)
+	@dpkg-checkbuilddeps -I debian/control || \
+		$(call refuse,packages are missing: apt-get build-dep ./)
 
 need-dkms:
 	@command -v dkms > /dev/null || \
