@@ -72,12 +72,12 @@ hold_root()
 	[[ -e $root/.complete ]] || die "$root vanished: try again"
 }
 
-# release_of SERIES: the newest installed kernel release of 6.1, 6.12 or 7.3; needs hold_root.
+# release_of SERIES [ROOT]: the newest installed kernel release of 6.1, 6.12 or 7.3; needs hold_root, or a ROOT.
 release_of()
 {
 	local found
 
-	found=$(find "$root/usr/lib/modules" -mindepth 1 -maxdepth 1 -name "$1.*" -printf '%f\n' |
+	found=$(find "${2-$root}/usr/lib/modules" -mindepth 1 -maxdepth 1 -name "$1.*" -printf '%f\n' |
 		sort -V | tail -n 1)
 	[[ -n $found ]] || die "no kernel '$1' (there are: ${KERNELS[*]} debug)"
 	printf '%s\n' "$found"
