@@ -28,7 +28,7 @@ deb_dir = $(BUILD)/deb/ziw-$(version)
 # $(call refuse,WORDS): end in one line that says what is missing and how to mend it.
 refuse = { echo "ziw: $(1)" >&2; exit 1; }
 
-.PHONY: modules provider tools install install-boot install-tools uninstall deb demo check conformance fuzz \
+.PHONY: modules provider tools install install-boot install-tools uninstall deb demo check check-all conformance fuzz \
 	coverage canaries bench profile lint shell clean help need-headers need-root need-dkms need-deb
 
 modules: need-headers ## build ziw.ko for the running kernel, or for KVER=release or KDIR=headers
@@ -86,6 +86,9 @@ conformance: need-root ## run the conformance suite against the RFCs in a virtua
 
 check: need-root ## run all tests, in virtual machines; installs what it needs
 	selftests/check
+
+check-all: need-root ## run the tests on each kernel, and those of the packages; ends with a table, kernel by test
+	selftests/check-all
 
 fuzz: need-root ## fuzz the wire formats and work requests, T=30 seconds each; installs what it needs
 	selftests/fuzz/run $(T)
