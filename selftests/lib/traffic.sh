@@ -79,11 +79,12 @@ between()
 	done
 	shift
 	log=$(mktemp)
-	become "$server_host" timeout "$limit" "${command[@]}" > "$log" 2>&1 &
+	# Some programs do not end on SIGTERM.
+	become "$server_host" timeout -k 5 "$limit" "${command[@]}" > "$log" 2>&1 &
 	pid=$!
 	listening "$port" "$pid" || rc=$?
 	if ((rc == 0)); then
-		on_host "$client_host" timeout "$limit" "$@" 2>&1 || rc=$?
+		on_host "$client_host" timeout -k 5 "$limit" "$@" 2>&1 || rc=$?
 		((rc == 0)) || echo "client: '$*' on host '$client_host' ended with $rc"
 	fi
 	if ((rc)); then

@@ -8,7 +8,7 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/topology.sh"
 . "$(dirname "$0")/../lib/traffic.sh"
 
-export TIME_LIMIT=20
+export TIME_LIMIT=60
 preload=(env "LD_PRELOAD=$(echo /usr/lib/*/rsocket/librspreload.so)")
 
 # on_rdma COMMAND...: it succeeds, and its bytes were ziwa's.
@@ -17,7 +17,7 @@ on_rdma()
 	local before after
 
 	before=$(sent)
-	"$@"
+	"$@" || return
 	after=$(sent)
 	((after > before)) || fail "nothing was sent by ziwa"
 }
@@ -27,52 +27,57 @@ sent()
 	cat /sys/class/infiniband/ziwa/ports/1/hw_counters/tx_fpdus
 }
 
+# rpoll() of rdma-core (56.1 and before) that runs into its time limit forgets to say that it has left; as soon as
+# another thread takes an event it then spins for ever ("librdmacm infinite loop in rpoll when timeout > 0",
+# linux-rdma, 2025-09-20). iperf3 has threads, and time limits. A run that ended up there says nothing of ziw.
 rsockets_iperf3()
 {
-	on_rdma between b a 5201 "${preload[@]}" iperf3 -s -1 -B 10.0.0.2 -- \
-		"${preload[@]}" iperf3 -c 10.0.0.2 -t 2 "$@"
-}
+	local pid rc=0
 
-rsockets_web()
-{
-	local directory pid rc=0
-
-	directory=$(mktemp -d)
-	head -c 3000001 /dev/urandom > "$directory/file"
-	become b timeout "$TIME_LIMIT" "${preload[@]}" python3 -m http.server -b 10.0.0.2 -d "$directory" 8000 \
-		> "$directory/log" 2>&1 &
-	pid=$!
-	listening 8000 "$pid" || rc=$?
-	((rc)) || on_rdma in_host a timeout "$TIME_LIMIT" "${preload[@]}" curl -sS -o "$directory/got" \
-		http://10.0.0.2:8000/file || rc=$?
-	kill "$pid" 2> /dev/null || :
-	wait "$pid" || :
-	((rc)) || cmp "$directory/file" "$directory/got" || rc=$?
-	((rc == 0)) || cat "$directory/log"
-	rm -r "$directory"
+	(
+		sleep 40
+		for pid in $(pgrep -x iperf3); do
+			timeout 4 strace -f -qq -e trace=sched_yield -p "$pid" 2>&1 | head -n 100
+		done > "$output"
+	) &
+	TIME_LIMIT=50 on_rdma between b a 5201 "${preload[@]}" iperf3 -s -1 -B 10.0.0.2 -- \
+		"${preload[@]}" iperf3 -c 10.0.0.2 -t 2 "$@" || rc=$?
+	((rc)) || { kill $!; return 0; }
+	wait $! || :
+	# Nothing else in it yields.
+	(($(grep -c 'sched_yield()' "$output") < 50)) || skip "rdma-core's rpoll() spins for ever"
 	return "$rc"
 }
 
 qperf_tests()
 {
-	local pid rc=0
+	local pid try rc
 
-	become b timeout "$TIME_LIMIT" qperf > /dev/null 2>&1 &
+	become b timeout -k 5 "$TIME_LIMIT" qperf > /dev/null 2>&1 &
 	pid=$!
 	listening 19765 "$pid" || return 1
-	on_rdma in_host a timeout "$TIME_LIMIT" qperf -t 1 --use_cm 1 10.0.0.2 "$@" || rc=$?
+	# Its client does not wait for the server to listen for the connection proper.
+	for try in {1..5}; do
+		rc=0
+		on_rdma in_host a timeout -k 5 "$TIME_LIMIT" qperf -t 1 --use_cm 1 10.0.0.2 "$@" > "$output" 2>&1 || rc=$?
+		cat "$output"
+		if ((rc == 0)) || ! has 'Event rejected' < "$output"; then
+			break
+		fi
+		echo "refused, try $try"
+	done
 	kill "$pid" 2> /dev/null || :
 	wait "$pid" || :
 	return "$rc"
 }
 
-# fio_rdma VERB: the engine's server is a job of its own.
+# fio_rdma VERB SIZE DEPTH: the engine's server is a job of its own.
 fio_rdma()
 {
-	on_rdma between b a 7174 \
-		fio --name=s --ioengine=rdma --port=7174 --rw=read --bs=64k --size=32M --iodepth=8 --thread -- \
-		fio --name=c --ioengine=rdma --hostname=10.0.0.2 --port=7174 --verb="$1" --rw=write --bs=64k \
-		--size=32M --iodepth=8 --thread
+	local job=(--port=7174 --bs=64k --size="$2" --iodepth="$3" --thread)
+
+	on_rdma between b a 7174 fio --name=s --ioengine=rdma --rw=read "${job[@]}" -- \
+		fio --name=c --ioengine=rdma --hostname=10.0.0.2 --verb="$1" --rw=write "${job[@]}"
 }
 
 # Datagrams are not iWARP's: an error at once, and nothing hangs.
@@ -80,29 +85,60 @@ udaddy_refused()
 {
 	local rc=0
 
-	in_host a timeout 10 udaddy -s 10.0.0.2 -c 1 -C 1 || rc=$?
-	((rc != 0 && rc != 124 && rc < 128)) || fail "ended with $rc"
+	in_host a timeout 30 udaddy -s 10.0.0.2 -c 1 -C 1 > "$output" 2>&1 || rc=$?
+	cat "$output"
+	has 'unable to create QP: Operation not supported' < "$output"
+	# What it returns from main() is -1.
+	((rc == 255)) || fail "ended with $rc"
 }
 
 pingpong()
 {
-	command -v fi_pingpong > /dev/null || skip "no fi_pingpong here"
-	on_rdma between b a 47592 fi_pingpong "$@" -- fi_pingpong "$@" 10.0.0.2
+	# In both namespaces both devices can be seen.
+	on_rdma between b a 47592 fi_pingpong -d ziwb "$@" -- fi_pingpong -d ziwa "$@" 10.0.0.2
 }
 
+# Four ranks on one host: each two of them have connections through ziwa to itself.
+open_mpi()
+{
+	local cache=()
+
+	# libfabric keeps memory registered, and has to hear when a program unmaps it: with the help of userfaultfd.
+	# Without, what lay at the same address before is sent.
+	[[ -e /proc/sys/vm/unprivileged_userfaultfd ]] || cache=(FI_MR_CACHE_MAX_COUNT=0)
+	on_rdma in_host a timeout -k 5 200 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 FI_VERBS_IFACE=va \
+		"${cache[@]}" \
+		mpirun -n 4 --oversubscribe --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'verbs;ofi_rxm' \
+		"$(dirname "$0")/mpi-pingpong" > "$output" || { cat "$output"; return 1; }
+	has '4 ranks: all as sent' < "$output"
+}
+
+# Its transports bring queue pairs up without rdma_cm, which one of iWARP's cannot do.
+ucx_leaves_it()
+{
+	in_host a ibv_devices | has ziwa
+	in_host a timeout 60 ucx_info -d > "$output" 2>&1
+	has 'Transport: self' < "$output"
+	! grep 'Device: *ziw' "$output" || fail "it has a transport on ziw: this needs a test that uses it"
+}
+
+output=$(mktemp)
+at_exit "rm -f '$output'"
 at_exit topology_down
 topology_up ""
 
 check "rsockets: iperf3" rsockets_iperf3
 check "rsockets: iperf3, the other way" rsockets_iperf3 -R
-check "rsockets: python3 -m http.server and curl, the file is the same" rsockets_web
 for test in rc_lat rc_bw rc_rdma_read_bw rc_rdma_write_bw rc_rdma_write_lat; do
 	check "qperf $test" qperf_tests "$test"
 done
-for verb in write read send; do
-	check "fio's rdma engine: $verb" fio_rdma "$verb"
-done
+check "fio's rdma engine: write" fio_rdma write 32M 8
+check "fio's rdma engine: read" fio_rdma read 32M 8
+# This verb of fio has no flow control but InfiniBand's RNR: iWARP ends a connection that has no receive for a Send.
+check "fio's rdma engine: send, no more than there are receives" fio_rdma send 1M 16
 check "udaddy is refused" udaddy_refused
-check "fi_pingpong, verbs, connected" pingpong -p verbs -e msg -I 100
-check "fi_pingpong, verbs with rxm, reliable datagrams" pingpong -p 'verbs;ofi_rxm' -e rdm -I 100
+check "fi_pingpong, verbs, connected" pingpong -p verbs -e msg -I 20 -c
+check "fi_pingpong, verbs with rxm, reliable datagrams" pingpong -p 'verbs;ofi_rxm' -e rdm -I 20 -c
+check "Open MPI over libfabric, verbs with rxm: 4 ranks, each with each" open_mpi
+check "UCX finds no transport on it" ucx_leaves_it
 finish
