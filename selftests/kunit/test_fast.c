@@ -164,8 +164,8 @@ static void fast_large_pages(struct kunit *test)
 	sg_set_page(&sg[1], page, SZ_16K, 0);
 	KUNIT_ASSERT_EQ(test, ib_dma_map_sg(pd->device, sg, 2, DMA_BIDIRECTIONAL), 2);
 	KUNIT_EXPECT_EQ(test, ib_map_mr_sg(&mr->ibmr, sg, 2, NULL, SZ_16K), 2);
-	KUNIT_EXPECT_EQ(test, mr->nr_blocks, 2);
 	KUNIT_EXPECT_EQ(test, fixture_register(mr, mr->stag, ALL_ACCESS), 0);
+	KUNIT_EXPECT_EQ(test, mr->nr_blocks, 2);
 	KUNIT_EXPECT_EQ(test, mr->block_shift, 14);
 	wrong = count_wrong(test, mr, mr->ibmr.iova, 2 * SZ_16K, 0);
 	ib_dma_unmap_sg(pd->device, sg, 2, DMA_BIDIRECTIONAL);
