@@ -249,9 +249,16 @@ Listener::Listener(Host &host, Family family, int backlog, bool wildcard)
 {
 	auto here = wildcard ? address_.wildcard() : address_;
 
-	check(rdma_bind_addr(id_.get(), here.get()), "rdma_bind_addr");
-	InNamespace in(socket_namespace(host));
-	check(rdma_listen(id_.get(), backlog), "rdma_listen");
+	/* rdma_cm picks a port without knowing which ones TCP uses: then another one. */
+	for (unsigned tries = 0;; tries++) {
+		check(rdma_bind_addr(id_.get(), here.get()), "rdma_bind_addr");
+		InNamespace in(socket_namespace(host));
+		if (!rdma_listen(id_.get(), backlog))
+			break;
+		if (errno != EADDRINUSE || tries == 4)
+			verbs::fail("rdma_listen");
+		id_ = host.make_id(channel_.get());
+	}
 	address_.set_port(ntohs(rdma_get_src_port(id_.get())));
 }
 
