@@ -124,6 +124,7 @@ static void odp_forget(struct ziw_odp *odp)
 		write_lock_bh(&odp->mr->lock);
 		entry = odp->pages[i];
 		if (entry & ODP_WRITE) {
+			/* Without the lock nothing else keeps it. */
 			page = entry_page(entry);
 			get_page(page);
 		}

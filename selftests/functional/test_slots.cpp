@@ -66,6 +66,17 @@ protected:
 		return taken;
 	}
 
+	ibv_cq_ex *extended_cq(unsigned entries, uint32_t flags = 0)
+	{
+		ibv_cq_init_attr_ex attr{};
+
+		attr.cqe = entries;
+		attr.wc_flags = IBV_WC_STANDARD_FLAGS;
+		attr.comp_mask = flags ? unsigned(IBV_CQ_INIT_ATTR_MASK_FLAGS) : 0;
+		attr.flags = flags;
+		return verbs::check(ibv_create_cq_ex(a.context(), &attr), "ibv_create_cq_ex");
+	}
+
 	/* Let what was posted be carried out, and its completions wait. */
 	static void settle() { std::this_thread::sleep_for(moment); }
 
@@ -154,13 +165,9 @@ TEST_F(SlotTest, UnsignaledOnesAreFreedByTheNextCompletion)
  * the batch. */
 TEST_F(SlotTest, ExtendedPollFreesWhatItShows)
 {
-	ibv_cq_init_attr_ex attr{};
 	ibv_poll_cq_attr none{};
 	auto config = equal();
-
-	attr.cqe = room;
-	attr.wc_flags = IBV_WC_STANDARD_FLAGS;
-	auto *cq = verbs::check(ibv_create_cq_ex(a.context(), &attr), "ibv_create_cq_ex");
+	auto *cq = extended_cq(room);
 	verbs::Cq owner(ibv_cq_ex_to_cq(cq));
 	config.a.cq = owner.get();
 	start(config);
@@ -242,14 +249,8 @@ TEST_F(SlotTest, ResetFreesAll)
 /* Completions that a queue drops take no slots with them. */
 TEST_F(SlotTest, LostCompletionsTakeNoSlots)
 {
-	ibv_cq_init_attr_ex attr{};
 	auto config = equal();
-
-	attr.cqe = 4;
-	attr.wc_flags = IBV_WC_STANDARD_FLAGS;
-	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
-	attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-	auto *cq = verbs::check(ibv_create_cq_ex(a.context(), &attr), "ibv_create_cq_ex");
+	auto *cq = extended_cq(4, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN);
 	verbs::Cq owner(ibv_cq_ex_to_cq(cq));
 	config.a.cq = owner.get();
 	start(config);

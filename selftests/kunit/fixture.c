@@ -258,6 +258,36 @@ unsigned long fixture_map(struct kunit *test, size_t size, unsigned long flags)
 	return at;
 }
 
+/*
+ * Bytes of a peer's access that are not what @right, which gets their number in it, says
+ * they should be.
+ */
+u32 fixture_count_wrong(struct kunit *test, struct ziw_mr *mr, u64 iova, u32 len,
+			bool (*right)(const u8 *va, u32 at, const void *data), const void *data)
+{
+	u32 wrong = 0, at = 0, n, i;
+	enum ziw_mr_error err;
+	struct ziw_mr *got;
+
+	local_bh_disable();
+	got = ziw_mr_get(mr->ibmr.pd, mr->stag, false, IB_ACCESS_REMOTE_READ, iova, len, &err);
+	while (got && at < len) {
+		u8 *va;
+
+		n = len - at;
+		va = ziw_mr_range(got, iova + at, &n);
+		if (!n || n > len - at)
+			break;
+		for (i = 0; i < n; i++, at++)
+			wrong += !right(va + i, at, data);
+	}
+	if (got)
+		ziw_mr_put(got);
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, at, len);
+	return wrong;
+}
+
 /* IB_WR_REG_MR, as the transmit engine carries it out. */
 int fixture_register(struct ziw_mr *mr, u32 key, int access)
 {

@@ -75,6 +75,8 @@ struct ziw_mr *fixture_fast_mr(struct kunit *test, struct ib_pd *pd, u32 max_pag
 struct ziw_mr *fixture_mr(struct kunit *test, struct ib_pd *pd, u64 iova, u64 length, int access);
 struct page *fixture_pages(struct kunit *test, unsigned int order);
 unsigned long fixture_map(struct kunit *test, size_t size, unsigned long flags);
+u32 fixture_count_wrong(struct kunit *test, struct ziw_mr *mr, u64 iova, u32 len,
+			bool (*right)(const u8 *va, u32 at, const void *data), const void *data);
 int fixture_register(struct ziw_mr *mr, u32 key, int access);
 int fixture_invalidate(struct ziw_mr *mr, bool remote);
 

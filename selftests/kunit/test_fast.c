@@ -50,28 +50,17 @@ static void pages_map(struct kunit *test, struct pages *p)
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, unmap_action, p), 0);
 }
 
+static bool has_pattern(const u8 *va, u32 at, const void *data)
+{
+	u32 offset = *(const u32 *)data + at;
+
+	return *va == pattern(offset / PAGE_SIZE, offset % PAGE_SIZE);
+}
+
 /* Bytes of the region that are not those of the list from @offset on. */
 static u32 count_wrong(struct kunit *test, struct ziw_mr *mr, u64 iova, u32 len, u32 offset)
 {
-	u32 wrong = 0, at = 0, n, i;
-	enum ziw_mr_error err;
-	struct ziw_mr *got;
-
-	local_bh_disable();
-	got = ziw_mr_get(mr->ibmr.pd, mr->stag, false, IB_ACCESS_REMOTE_READ, iova, len, &err);
-	while (got && at < len) {
-		u8 *va;
-
-		n = len - at;
-		va = ziw_mr_range(got, iova + at, &n);
-		for (i = 0; i < n; i++, at++, offset++)
-			wrong += va[i] != pattern(offset / PAGE_SIZE, offset % PAGE_SIZE);
-	}
-	if (got)
-		ziw_mr_put(got);
-	local_bh_enable();
-	KUNIT_EXPECT_EQ(test, at, len);
-	return wrong;
+	return fixture_count_wrong(test, mr, iova, len, has_pattern, &offset);
 }
 
 static void fast_map(struct kunit *test)

@@ -79,31 +79,30 @@ static struct ziw_mr *gaps_mr(struct kunit *test, struct ib_pd *pd, u32 pieces)
 	return to_ziw_mr(ibmr);
 }
 
+/**
+ * struct place - where a list's bytes are looked for
+ * @list: list
+ * @skip: its bytes before the access
+ */
+struct place {
+	const struct list	*list;
+	u32			skip;
+};
+
+static bool in_place(const u8 *va, u32 at, const void *data)
+{
+	const struct place *place = data;
+
+	return va == place->list->va + place->list->from[place->skip + at];
+}
+
 /* Bytes of an access that do not lie where the list has them from @skip on. */
 static u32 count_wrong(struct kunit *test, const struct list *list, struct ziw_mr *mr, u64 iova,
 		       u32 len, u32 skip)
 {
-	u32 wrong = 0, at = 0, n, i;
-	enum ziw_mr_error err;
-	struct ziw_mr *got;
+	const struct place place = { list, skip };
 
-	local_bh_disable();
-	got = ziw_mr_get(mr->ibmr.pd, mr->stag, false, IB_ACCESS_REMOTE_READ, iova, len, &err);
-	while (got && at < len) {
-		u8 *va;
-
-		n = len - at;
-		va = ziw_mr_range(got, iova + at, &n);
-		if (!n || n > len - at)
-			break;
-		for (i = 0; i < n; i++, at++)
-			wrong += va + i != list->va + list->from[skip + at];
-	}
-	if (got)
-		ziw_mr_put(got);
-	local_bh_enable();
-	KUNIT_EXPECT_EQ(test, at, len);
-	return wrong;
+	return fixture_count_wrong(test, mr, iova, len, in_place, &place);
 }
 
 static const struct piece odd[] = {

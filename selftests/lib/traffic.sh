@@ -103,6 +103,16 @@ between()
 	return "$server_rc"
 }
 
+# sends DEVICE COMMAND...: it succeeds, and something was sent by that ziw device.
+sends()
+{
+	local counter=/sys/class/infiniband/$1/ports/1/hw_counters/tx_fpdus before
+
+	before=$(< "$counter")
+	"${@:2}" || return
+	(($(< "$counter") > before)) || fail "nothing was sent by $1"
+}
+
 # perftest_between SERVER-HOST CLIENT-HOST SERVER-COMMAND... -- CLIENT-COMMAND...: perftest's programs, by rdma_cm. A
 # server that has exchanged the parameters listens anew for its queue pairs, and the client does not wait for that: a
 # run in which it was refused says nothing of the drivers, and is repeated. Such a client then crashes, of which the

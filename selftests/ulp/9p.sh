@@ -53,23 +53,6 @@ mount_9p()
 	grep ' /mnt 9p' /proc/mounts | has trans=rdma
 }
 
-# Read back by a mount that has nothing in its cache.
-copy_and_compare()
-{
-	local n
-
-	mkdir -p /dev/shm/files
-	for n in {1..20}; do
-		head -c $((n * n * 997)) /dev/urandom > "/dev/shm/files/$n"
-	done
-	mount_9p ""
-	on_rdma timeout 60 cp -r /dev/shm/files /mnt/
-	umount /mnt
-	mount_9p ""
-	timeout 60 diff -r /dev/shm/files /mnt/files
-	umount /mnt
-}
-
 # No direct I/O without a cache: there is none to go around.
 verified_io()
 {
@@ -100,7 +83,7 @@ modules 9p 9pnet_rdma
 hosts_up "$@"
 at_exit 'on_server server_down'
 on_server server_up
-check "20 files are copied, and are the same by another mount" copy_and_compare
+check "20 files are copied, and are the same by another mount" copy_and_compare mount_9p 20
 check "fio, random, blocks of 64k, verified" verified_io 64k 4M
 [[ ${1-} != --short ]] || finish
 check "fio, random, blocks of 4k, verified" verified_io 4k 1M

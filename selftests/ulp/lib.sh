@@ -21,6 +21,8 @@
 #	check ...			with on_server, cut_wire, heal_wire
 
 library=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../lib")
+# shellcheck source=../lib/traffic.sh
+. "$library/traffic.sh"
 script=$(realpath "$0")
 
 modules()
@@ -188,21 +190,10 @@ loss_free()
 	done
 }
 
-# sent: FPDUs by the client's device.
-sent()
-{
-	cat "/sys/class/infiniband/$client_device/ports/1/hw_counters/tx_fpdus"
-}
-
 # on_rdma COMMAND...: it succeeds, and something went over the client's device.
 on_rdma()
 {
-	local before after
-
-	before=$(sent)
-	"$@"
-	after=$(sent)
-	((after > before)) || fail "nothing was sent by $client_device"
+	sends "$client_device" "$@"
 }
 
 # verify FILE LIMIT OPTION...: fio writes, reads back and compares, within LIMIT seconds.
@@ -230,6 +221,24 @@ while_verifying()
 		on_server tail -n 5 "/sys/class/infiniband/$server_device/ziw/ended" || :
 		fail "fio ended with $rc"
 	fi
+}
+
+# copy_and_compare MOUNT COUNT: so many files go to /mnt, and are read back by a mount that has nothing in its cache.
+# MOUNT takes more mount options.
+copy_and_compare()
+{
+	local n
+
+	mkdir -p /dev/shm/files
+	for ((n = 1; n <= $2; n++)); do
+		head -c $((n * n * 997)) /dev/urandom > "/dev/shm/files/$n"
+	done
+	"$1" ""
+	on_rdma timeout 60 cp -r /dev/shm/files /mnt/
+	umount /mnt
+	"$1" ""
+	timeout 60 diff -r /dev/shm/files /mnt/files
+	umount /mnt
 }
 
 # soak SECONDS FILE: verified I/O over a wire that loses packets, and is cut for 2 s each minute.

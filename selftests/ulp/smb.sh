@@ -64,22 +64,6 @@ mount_smb()
 	grep ' /mnt cifs' /proc/mounts | has rdma
 }
 
-copy_and_compare()
-{
-	local n
-
-	mkdir -p /dev/shm/files
-	for n in {1..30}; do
-		head -c $((n * n * 997)) /dev/urandom > "/dev/shm/files/$n"
-	done
-	mount_smb ""
-	on_rdma timeout 60 cp -r /dev/shm/files /mnt/
-	umount /mnt
-	mount_smb ""
-	timeout 60 diff -r /dev/shm/files /mnt/files
-	umount /mnt
-}
-
 verified_io()
 {
 	mount_smb ,cache=none
@@ -102,7 +86,7 @@ hosts_up "$@"
 at_exit client_down
 at_exit 'on_server server_down'
 on_server server_up
-check "30 files are copied, and are the same by another mount" copy_and_compare
+check "30 files are copied, and are the same by another mount" copy_and_compare mount_smb 30
 check "fio, random, blocks of 4k, verified" verified_io 4k 1M
 check "fio, random, blocks of 1M, verified" verified_io 1M 8M
 finish

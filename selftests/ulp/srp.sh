@@ -107,18 +107,7 @@ at_exit 'on_server target_down'
 on_server target_up
 at_exit client_down
 
-check "login" login
-if [[ ${1-} == --soak ]]; then
-	check "$2 s of verified I/O with loss and cuts of the wire" soak_disk "$2"
-	finish
-fi
-[[ ${1-} == --short ]] || for size in 4k 1M; do
-	check "fio, random, blocks of $size, verified" verified_io "$size" 4M
-done
-check "ext4: fio, random, verified" ext4
-check "logout" logout
-check "login again" login
-check "ext4: the file written before the logout is the same" ext4_again
+disk_tests "$@"
 check "the unit is reset during I/O, and its data verifies" during_io reset_by device
 [[ ${1-} != --short ]] || finish
 check "the host is reset during I/O: a new connection, and its data verifies" during_io reset_by host

@@ -107,6 +107,25 @@ fcntl.ioctl(disk, 0x2284, struct.pack("i", int(sys.argv[2]) | 0x100))
 PYTHON
 }
 
+# disk_tests [--short | --soak SECONDS]: with the script's login and logout; does not return from a soak.
+disk_tests()
+{
+	local size
+
+	check "login" login
+	if [[ ${1-} == --soak ]]; then
+		check "$2 s of verified I/O with loss and cuts of the wire" soak_disk "$2"
+		finish
+	fi
+	[[ ${1-} == --short ]] || for size in 4k 1M; do
+		check "fio, random, blocks of $size, verified" verified_io "$size" 4M
+	done
+	check "ext4: fio, random, verified" ext4
+	check "logout" logout
+	check "login again" login
+	check "ext4: the file written before the logout is the same" ext4_again
+}
+
 after_each()
 {
 	heal_wire
