@@ -74,9 +74,22 @@ login()
 
 	id=$(on_server cat /sys/module/ib_srpt/parameters/srpt_service_guid)
 	id=${id#0x}
-	on_rdma eval "echo id_ext=$id,ioc_guid=$id,initiator_ext=1,dest=$server_address:$port > \
-		/sys/class/infiniband_srp/srp-$client_device-1/add_target"
+	on_rdma add_target "id_ext=$id,ioc_guid=$id,initiator_ext=1,dest=$server_address:$port"
 	find_disk
+}
+
+# ib_srp forgets a target that was deleted some time after its disk is gone, and until then has the new one for the same.
+add_target()
+{
+	local try error
+
+	for try in {1..50}; do
+		error=$({ echo "$1" > "/sys/class/infiniband_srp/srp-$client_device-1/add_target"; } 2>&1) && return
+		[[ $error == *'File exists'* ]] || break
+		sleep 0.1
+	done
+	echo "$error ($try tries)"
+	return 1
 }
 
 logout()
