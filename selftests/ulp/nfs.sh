@@ -18,6 +18,26 @@ server_start()
 	rpc.nfsd --rdma=20049 8
 }
 
+# When svcrdma stops it frees nothing of its listener's queue: a connection that was not accepted yet stays for ever, and
+# its device can be deleted no more. A client that hears of the server's end connects anew at once, so it cannot until
+# the listener is gone.
+server_stop()
+{
+	local interface=${wire[-1]}
+
+	tc qdisc replace dev "$interface" clsact
+	tc filter add dev "$interface" ingress protocol ip flower ip_proto tcp dst_port 20049 tcp_flags 0x02/0x12 action drop
+	rpc.nfsd 0
+	tc qdisc delete dev "$interface" clsact
+	# Those that were accepted take a moment.
+	for _ in {1..50}; do
+		rdma resource show cm_id | has 'state CONNECT .*src-addr [^ ]*:20049' || return 0
+		sleep 0.1
+	done
+	rdma resource show cm_id
+	fail "the server has connections left"
+}
+
 server_up()
 {
 	mkdir -p /run/export /var/lib/nfs/nfsdcld
@@ -103,7 +123,7 @@ untar_and_compare()
 
 restart_server()
 {
-	on_server rpc.nfsd 0
+	on_server server_stop
 	sleep 0.5
 	on_server server_start
 }
@@ -138,7 +158,7 @@ unmount_without_server()
 {
 	nfs_mount 4.2 soft,timeo=20,retrans=1
 	head -c 1M /dev/urandom > /mnt/last
-	on_server rpc.nfsd 0
+	on_server server_stop
 	timeout 40 umount -f -l /mnt
 	on_server server_start
 	verified_io 4.2 64k 4M
