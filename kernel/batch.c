@@ -10,26 +10,80 @@
 /* Below this a referenced fragment costs more than a copied one. */
 #define MIN_SPLICE	256
 
+/* A fragment's pages follow each other in memory, and it has a reference to each. */
+static unsigned int frag_pages(const struct bio_vec *frag, unsigned int len)
+{
+	return PFN_UP(frag->bv_offset + len);
+}
+
+static void put_pages_from(struct page *page, unsigned int num)
+{
+	while (num--)
+		put_page(page++);
+}
+
+/* Whether the page begins, at @off, where the fragment ends. */
+static bool goes_on(const struct bio_vec *frag, const struct page *page, unsigned int off)
+{
+	unsigned int end = frag->bv_offset + frag->bv_len;
+
+	return frag->bv_page + (end >> PAGE_SHIFT) == page && offset_in_page(end) == off;
+}
+
 static bool batch_add(struct ziw_batch *batch, struct page *page,
 		      unsigned int off, unsigned int len)
 {
-	if (batch->num > batch->first) {
-		struct bio_vec *last = &batch->frag[batch->num - 1];
+	unsigned int i = 0, pages;
 
-		if (last->bv_page == page && last->bv_offset + last->bv_len == off) {
-			last->bv_len += len;
-			batch->bytes += len;
-			return true;
-		}
+	page += off >> PAGE_SHIFT;
+	off = offset_in_page(off);
+	if (batch->num > batch->first && goes_on(&batch->frag[batch->num - 1], page, off)) {
+		batch->frag[batch->num - 1].bv_len += len;
+		/* The page that both are in is referenced already. */
+		i = off ? 1 : 0;
+	} else {
+		/* ziw_batch_has_room() allows for more than any FPDU can need. */
+		if (WARN_ON_ONCE(batch->num == ZIW_BATCH_FRAGS))
+			return false;
+		bvec_set_page(&batch->frag[batch->num++], page, len, off);
 	}
-	/* ziw_batch_has_room() allows for more than any FPDU can need. */
-	if (WARN_ON_ONCE(batch->num == ZIW_BATCH_FRAGS))
-		return false;
-	get_page(page);
-	bvec_set_page(&batch->frag[batch->num++], page, len, off);
+	for (pages = PFN_UP(off + len); i < pages; i++)
+		get_page(page + i);
 	batch->bytes += len;
 	return true;
 }
+
+/**
+ * ziw_batch_sent - drop from the front of the batch what TCP took
+ * @batch: batch
+ * @len: bytes, not more than there are
+ */
+void ziw_batch_sent(struct ziw_batch *batch, unsigned int len)
+{
+	batch->bytes -= len;
+	while (len) {
+		struct bio_vec *frag = &batch->frag[batch->first];
+		unsigned int pages;
+
+		if (len < frag->bv_len) {
+			/* It begins in the page now where that ends which was sent. */
+			pages = (frag->bv_offset + len) >> PAGE_SHIFT;
+			put_pages_from(frag->bv_page, pages);
+			frag->bv_page += pages;
+			frag->bv_offset = offset_in_page(frag->bv_offset + len);
+			frag->bv_len -= len;
+			return;
+		}
+		len -= frag->bv_len;
+		put_pages_from(frag->bv_page, frag_pages(frag, frag->bv_len));
+		batch->first++;
+	}
+	if (!batch->bytes) {
+		batch->first = 0;
+		batch->num = 0;
+	}
+}
+EXPORT_SYMBOL_IF_KUNIT(ziw_batch_sent);
 
 /**
  * ziw_batch_drop - let go of all fragments
@@ -37,11 +91,7 @@ static bool batch_add(struct ziw_batch *batch, struct page *page,
  */
 void ziw_batch_drop(struct ziw_batch *batch)
 {
-	for (; batch->first < batch->num; batch->first++)
-		put_page(batch->frag[batch->first].bv_page);
-	batch->first = 0;
-	batch->num = 0;
-	batch->bytes = 0;
+	ziw_batch_sent(batch, batch->bytes);
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_batch_drop);
 
@@ -54,33 +104,64 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_batch_drop);
  * Each piece may begin and end inside a page; header, trailer and copied bytes
  * may each run into a new arena block.
  *
- * Return: true if it does.
+ * Return: true if it does, and the batch is not too large already.
  */
 bool ziw_batch_has_room(const struct ziw_batch *batch, unsigned int payload,
 			unsigned int pieces)
 {
-	return batch->num + payload / PAGE_SIZE + 2 * pieces + 6 <= ZIW_BATCH_FRAGS;
+	return batch->bytes < ZIW_BATCH_BYTES &&
+	       batch->num + payload / PAGE_SIZE + 2 * pieces + 6 <= ZIW_BATCH_FRAGS;
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_batch_has_room);
 
-/* Add bytes between markers. The data is final from here on. */
+/* The CRC of what was written: a copy, since the source may be changing. */
+static void fpdu_crc_run(struct ziw_fpdu *fpdu)
+{
+	if (fpdu->crc_on)
+		fpdu->crc = crc32c(fpdu->crc, fpdu->run + fpdu->run_crc,
+				   fpdu->run_len - fpdu->run_crc);
+	fpdu->run_crc = fpdu->run_len;
+}
+
+/* What was written becomes part of the batch. It is final from here on. */
+static bool fpdu_flush(struct ziw_fpdu *fpdu)
+{
+	unsigned int len = fpdu->run_len;
+
+	if (!len)
+		return true;
+	fpdu_crc_run(fpdu);
+	ziw_arena_commit(len);
+	if (!batch_add(fpdu->batch, fpdu->run_page, fpdu->run_off, len))
+		return false;
+	fpdu->run += len;
+	fpdu->run_off += len;
+	fpdu->run_room -= len;
+	fpdu->run_len = 0;
+	fpdu->run_crc = 0;
+	return true;
+}
+
+/* Room to write more, where what there was is full. */
+static bool fpdu_new_run(struct ziw_fpdu *fpdu)
+{
+	if (!fpdu_flush(fpdu))
+		return false;
+	fpdu->run = ziw_arena_get(1, UINT_MAX, &fpdu->run_room, &fpdu->run_page, &fpdu->run_off);
+	return fpdu->run;
+}
+
+/* Add bytes between markers. */
 static bool fpdu_copy_plain(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
 {
 	while (len) {
-		unsigned int n, off;
-		struct page *page;
-		void *to;
+		unsigned int n;
 
-		to = ziw_arena_get(1, len, &n, &page, &off);
-		if (!to)
+		if (fpdu->run_len == fpdu->run_room && !fpdu_new_run(fpdu))
 			return false;
-		ziw_copy(to, data, n);
-		ziw_arena_commit(n);
-		/* The CRC is of the copy: the source may be changing. */
-		if (fpdu->crc_on)
-			fpdu->crc = crc32c(fpdu->crc, to, n);
-		if (!batch_add(fpdu->batch, page, off, n))
-			return false;
+		n = min(len, fpdu->run_room - fpdu->run_len);
+		ziw_copy(fpdu->run + fpdu->run_len, data, n);
+		fpdu->run_len += n;
 		data += n;
 		len -= n;
 	}
@@ -107,8 +188,13 @@ static bool fpdu_copy(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
 {
 	struct ziw_batch *batch = fpdu->batch;
 
-	if (!batch->markers)
-		return fpdu_copy_plain(fpdu, data, len);
+	if (!batch->markers) {
+		if (len > fpdu->run_room - fpdu->run_len)
+			return fpdu_copy_plain(fpdu, data, len);
+		ziw_copy(fpdu->run + fpdu->run_len, data, len);
+		fpdu->run_len += len;
+		return true;
+	}
 	while (len) {
 		unsigned int n;
 
@@ -151,6 +237,9 @@ int ziw_fpdu_begin(struct ziw_fpdu *fpdu, struct ziw_batch *batch, bool crc_on,
 	fpdu->pos = 0;
 	fpdu->payload = payload;
 	fpdu->in_place = 0;
+	fpdu->run_len = 0;
+	fpdu->run_room = 0;
+	fpdu->run_crc = 0;
 	fpdu->start_len = batch->num > batch->first ?
 			  batch->frag[batch->num - 1].bv_len : 0;
 
@@ -178,6 +267,19 @@ int ziw_fpdu_add(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_add);
 
+/* How many bytes from @data on lie in pages that the network stack may hold references to. */
+static unsigned int can_splice(const void *data, unsigned int len)
+{
+	unsigned int next = PAGE_SIZE - offset_in_page(data), n = 0;
+	struct page *page = virt_to_page(data);
+
+	while (n < len && sendpage_ok(page++)) {
+		n = min(next, len);
+		next += PAGE_SIZE;
+	}
+	return n;
+}
+
 /**
  * ziw_fpdu_splice - add payload where it lies
  * @fpdu: begun
@@ -186,7 +288,7 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_add);
  * @len: bytes
  * @spliced: set to true if a page was referenced
  *
- * Small pieces, and pages that the network stack may not hold references to
+ * What is small, and pages that the network stack may not hold references to
  * (slab), are copied; so is everything in a stream with markers, which would
  * cut a page into nine.
  *
@@ -195,26 +297,28 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_add);
 int ziw_fpdu_splice(struct ziw_fpdu *fpdu, const void *data, unsigned int len,
 		    bool *spliced)
 {
-	while (len) {
-		unsigned int n = min_t(unsigned int, len,
-				       PAGE_SIZE - offset_in_page(data));
-		struct page *page = virt_to_page(data);
+	while (len >= MIN_SPLICE && !fpdu->batch->markers) {
+		unsigned int n = can_splice(data, len);
 
-		if (n < MIN_SPLICE || !sendpage_ok(page) || fpdu->batch->markers) {
-			if (!fpdu_copy(fpdu, data, n))
+		if (n) {
+			if (!fpdu_flush(fpdu))
 				return -ENOMEM;
-		} else {
 			if (fpdu->crc_on)
 				fpdu->crc = crc32c(fpdu->crc, data, n);
-			if (!batch_add(fpdu->batch, page, offset_in_page(data), n))
+			if (!batch_add(fpdu->batch, virt_to_page(data),
+				       offset_in_page(data), n))
 				return -ENOMEM;
 			fpdu->in_place += n;
 			*spliced = true;
+		} else {
+			n = min_t(unsigned int, len, PAGE_SIZE - offset_in_page(data));
+			if (!fpdu_copy(fpdu, data, n))
+				return -ENOMEM;
 		}
 		data += n;
 		len -= n;
 	}
-	return 0;
+	return fpdu_copy(fpdu, data, len) ? 0 : -ENOMEM;
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_splice);
 
@@ -226,23 +330,19 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_splice);
  */
 int ziw_fpdu_end(struct ziw_fpdu *fpdu)
 {
-	u8 buf[3 + MPA_CRC_SIZE] = {};
-	unsigned int pad = ziw_mpa_pad(fpdu->ulpdu);
+	static const u8 zeros[3];
 	__le32 crc = 0;
 
-	if (fpdu->batch->markers) {
-		if (!fpdu_copy(fpdu, buf, pad))
-			return -ENOMEM;
-		pad = 0;
-		/* RFC 5044, 4.4: the CRC covers a marker that precedes it. */
-		if (!fpdu->batch->to_marker && !fpdu_marker(fpdu))
-			return -ENOMEM;
-	}
+	if (!fpdu_copy(fpdu, zeros, ziw_mpa_pad(fpdu->ulpdu)))
+		return -ENOMEM;
+	/* RFC 5044, 4.4: the CRC covers a marker that precedes it. */
+	if (fpdu->batch->markers && !fpdu->batch->to_marker && !fpdu_marker(fpdu))
+		return -ENOMEM;
+	fpdu_crc_run(fpdu);
 	if (fpdu->crc_on)
-		crc = cpu_to_le32(~crc32c(fpdu->crc, buf, pad));
-	memcpy(buf + pad, &crc, sizeof(crc));
+		crc = cpu_to_le32(~fpdu->crc);
 	fpdu->crc_on = false;
-	if (!fpdu_copy(fpdu, buf, pad + MPA_CRC_SIZE))
+	if (!fpdu_copy(fpdu, &crc, sizeof(crc)) || !fpdu_flush(fpdu))
 		return -ENOMEM;
 	fpdu->batch->fpdus++;
 	fpdu->batch->payload += fpdu->payload;
@@ -258,11 +358,19 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_end);
 void ziw_fpdu_cancel(struct ziw_fpdu *fpdu)
 {
 	struct ziw_batch *batch = fpdu->batch;
+	struct bio_vec *frag;
+	unsigned int keep;
 
-	while (batch->num > fpdu->start_num)
-		put_page(batch->frag[--batch->num].bv_page);
-	if (batch->num > batch->first)
-		batch->frag[batch->num - 1].bv_len = fpdu->start_len;
+	while (batch->num > fpdu->start_num) {
+		frag = &batch->frag[--batch->num];
+		put_pages_from(frag->bv_page, frag_pages(frag, frag->bv_len));
+	}
+	if (batch->num > batch->first) {
+		frag = &batch->frag[batch->num - 1];
+		keep = frag_pages(frag, fpdu->start_len);
+		put_pages_from(frag->bv_page + keep, frag_pages(frag, frag->bv_len) - keep);
+		frag->bv_len = fpdu->start_len;
+	}
 	batch->bytes = fpdu->start_bytes;
 	batch->to_marker = fpdu->start_to_marker;
 }

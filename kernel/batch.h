@@ -13,6 +13,12 @@
  * @payload: bytes after its DDP header
  * @in_place: of these, referenced where they lie
  * @pos: bytes of it in the stream, markers included
+ * @run: arena that is being written to, and is not in the batch yet
+ * @run_len: bytes written there
+ * @run_room: bytes that may be
+ * @run_crc: bytes of it that are in @crc, or need not be
+ * @run_page: its page
+ * @run_off: its offset from there
  * @start_num: fragments in the batch before it
  * @start_len: length of the last of these, which may have grown since
  * @start_bytes: bytes in the batch before it
@@ -26,6 +32,12 @@ struct ziw_fpdu {
 	unsigned int		payload;
 	unsigned int		in_place;
 	unsigned int		pos;
+	u8			*run;
+	unsigned int		run_len;
+	unsigned int		run_room;
+	unsigned int		run_crc;
+	struct page		*run_page;
+	unsigned int		run_off;
 	unsigned int		start_num;
 	unsigned int		start_len;
 	unsigned int		start_bytes;

@@ -14,9 +14,12 @@
 /* Most fragments handed to TCP in one call; a 64 KiB FPDU of ZIW_MAX_SGE pieces fits. */
 #define ZIW_BATCH_FRAGS		128
 
+/* No FPDU is added to a batch that has so many bytes. */
+#define ZIW_BATCH_BYTES		(512 * 1024)
+
 /**
  * struct ziw_batch - FPDUs on their way to TCP
- * @frag: each holds a reference to its page
+ * @frag: pages that follow each other, with a reference to each; bv_offset is in the first
  * @first: first fragment not yet taken by TCP
  * @num: fragments
  * @bytes: not yet taken by TCP
@@ -385,6 +388,7 @@ void ziw_tx_kick(struct ziw_qp *qp);
 void ziw_tx_terminate(struct ziw_conn *conn, const struct ziw_terminate *term);
 void ziw_tx_reap(struct ziw_conn *conn);
 u32 ziw_orq_token(u32 msn);
+void ziw_batch_sent(struct ziw_batch *batch, unsigned int len);
 void ziw_batch_drop(struct ziw_batch *batch);
 void ziw_arena_exit(void);
 
@@ -402,10 +406,6 @@ void ziw_llp_addresses(const struct sock *sk, struct sockaddr_storage *local,
 		       struct sockaddr_storage *remote);
 void ziw_llp_release(struct socket *sock, bool abort);
 void ziw_llp_listen_callbacks(struct sock *sk, void *listener);
-
-#if IS_ENABLED(CONFIG_KUNIT)
-void ziw_batch_sent(struct ziw_batch *batch, unsigned int len);
-#endif
 
 /* An IPv6 socket that listens to both takes IPv4 connections as mapped ones. */
 static inline bool ziw_llp_is_ipv4(const struct sock *sk)

@@ -89,29 +89,6 @@ int ziw_llp_create(struct ziw_dev *dev, int family, struct socket **sock)
 	return 0;
 }
 
-/* Drop from the front of the batch what TCP took. */
-VISIBLE_IF_KUNIT void ziw_batch_sent(struct ziw_batch *batch, unsigned int len)
-{
-	batch->bytes -= len;
-	while (len) {
-		struct bio_vec *frag = &batch->frag[batch->first];
-
-		if (len < frag->bv_len) {
-			frag->bv_offset += len;
-			frag->bv_len -= len;
-			return;
-		}
-		len -= frag->bv_len;
-		put_page(frag->bv_page);
-		batch->first++;
-	}
-	if (!batch->bytes) {
-		batch->first = 0;
-		batch->num = 0;
-	}
-}
-EXPORT_SYMBOL_IF_KUNIT(ziw_batch_sent);
-
 #if ZIW_HAS_SPLICE_PAGES
 static int batch_to_tcp(struct sock *sk, struct ziw_batch *batch, bool more)
 {
@@ -127,23 +104,29 @@ static int batch_to_tcp(struct sock *sk, struct ziw_batch *batch, bool more)
 #else
 static int batch_to_tcp(struct sock *sk, struct ziw_batch *batch, bool more)
 {
-	unsigned int i;
-	int sent = 0;
+	unsigned int i, off, part;
+	int sent = 0, n;
 
 	for (i = batch->first; i < batch->num; i++) {
-		struct bio_vec *frag = &batch->frag[i];
-		int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
-		int n;
+		const struct bio_vec *frag = &batch->frag[i];
 
-		if (more || i + 1 < batch->num)
-			flags |= MSG_MORE | MSG_SENDPAGE_NOTLAST;
-		n = do_tcp_sendpages(sk, frag->bv_page, frag->bv_offset,
-				     frag->bv_len, flags);
-		if (n <= 0)
-			return sent ? sent : n;
-		sent += n;
-		if (n < frag->bv_len)
-			break;
+		/* TCP takes one reference per call. */
+		for (off = 0; off < frag->bv_len; off += part) {
+			unsigned int at = frag->bv_offset + off;
+			int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+
+			part = min_t(unsigned int, frag->bv_len - off,
+				     PAGE_SIZE - offset_in_page(at));
+			if (more || sent + part < batch->bytes)
+				flags |= MSG_MORE | MSG_SENDPAGE_NOTLAST;
+			n = do_tcp_sendpages(sk, frag->bv_page + (at >> PAGE_SHIFT),
+					     offset_in_page(at), part, flags);
+			if (n <= 0)
+				return sent ? sent : n;
+			sent += n;
+			if (n < part)
+				return sent;
+		}
 	}
 	return sent;
 }

@@ -27,6 +27,24 @@ static void mr_set_valid(struct ziw_mr *mr, bool valid)
 
 /* --- lookup, in any context with bottom halves off --- */
 
+/**
+ * ziw_mr_lookup - the entry of the STag table that an STag names, whatever its key
+ * @dev: device
+ * @stag: STag
+ *
+ * Most have a slot to themselves: an xarray with indices at random is four nodes deep.
+ *
+ * Context: RCU held.
+ * Return: the entry, or NULL.
+ */
+struct ziw_mr *ziw_mr_lookup(struct ziw_dev *dev, u32 stag)
+{
+	u32 index = ziw_stag_index(stag);
+	struct ziw_mr *mr = READ_ONCE(dev->mr_slots[index % ZIW_MR_SLOTS]);
+
+	return mr && mr->index == index ? mr : xa_load(&dev->mrs, index);
+}
+
 /* @qp: of a remote access; windows are for such only. */
 static enum ziw_mr_error mr_allows(const struct ziw_mr *mr, const struct ib_pd *pd,
 				   const struct ziw_qp *qp, u32 stag, int access,
@@ -76,7 +94,7 @@ struct ziw_mr *ziw_mr_find(struct ib_pd *pd, const struct ziw_qp *qp, u32 stag,
 	struct ziw_mr *mr;
 
 	rcu_read_lock();
-	mr = xa_load(&dev->mrs, ziw_stag_index(stag));
+	mr = ziw_mr_lookup(dev, stag);
 	if (!mr) {
 		rcu_read_unlock();
 		*err = ZIW_MR_INVALID_STAG;
@@ -193,7 +211,7 @@ static void *gaps_range(const struct ziw_mr *mr, u64 off, u32 *len)
  */
 void *ziw_mr_range(const struct ziw_mr *mr, u64 addr, u32 *len)
 {
-	u64 off, in_block, block;
+	u64 off, block, start, n, *at, *last;
 
 	if (mr->type == ZIW_MR_DMA) {
 		void *va = (void *)(uintptr_t)addr;
@@ -220,9 +238,14 @@ void *ziw_mr_range(const struct ziw_mr *mr, u64 addr, u32 *len)
 		return gaps_range(mr, addr - mr->iova, len);
 	block = 1ULL << mr->block_shift;
 	off = addr - mr->iova + mr->offset;
-	in_block = off & (block - 1);
-	*len = min_t(u64, *len, block - in_block);
-	return (void *)(uintptr_t)(mr->blocks[off >> mr->block_shift] + in_block);
+	at = &mr->blocks[off >> mr->block_shift];
+	last = &mr->blocks[mr->nr_blocks - 1];
+	start = *at + (off & (block - 1));
+	/* Blocks that lie next to each other are one piece. */
+	for (n = block - (off & (block - 1)); n < *len && at < last && at[1] == *at + block; at++)
+		n += block;
+	*len = min_t(u64, *len, n);
+	return (void *)(uintptr_t)start;
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_mr_range);
 
@@ -309,7 +332,7 @@ static int mr_invalidate(struct ib_pd *pd, const struct ziw_qp *qp, u32 stag, bo
 	int ret = 0;
 
 	rcu_read_lock();
-	mr = xa_load(&dev->mrs, ziw_stag_index(stag));
+	mr = ziw_mr_lookup(dev, stag);
 	if (!mr) {
 		rcu_read_unlock();
 		return -EINVAL;
@@ -458,9 +481,11 @@ struct ziw_mr *ziw_mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
 	if (err)
 		goto err_next_blocks;
 
+	mr->index = index;
 	mr->stag = index << ZIW_STAG_KEY_BITS | (get_random_u32() & 0xff);
 	mr->ibmr.lkey = mr->stag;
 	mr->ibmr.rkey = mr->stag;
+	cmpxchg(&dev->mr_slots[index % ZIW_MR_SLOTS], NULL, mr);
 	ziw_live_add(ZIW_LIVE_MR, 1);
 	return mr;
 
@@ -536,7 +561,8 @@ void ziw_mr_free(struct ziw_mr *mr)
  */
 void ziw_mr_retire(struct ziw_mr *mr)
 {
-	xa_erase(&mr->dev->mrs, ziw_stag_index(mr->stag));
+	cmpxchg(&mr->dev->mr_slots[mr->index % ZIW_MR_SLOTS], mr, NULL);
+	xa_erase(&mr->dev->mrs, mr->index);
 	atomic_dec(&mr->dev->nr_mr);
 	if (mr->odp)
 		ziw_odp_put(mr->odp);

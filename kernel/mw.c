@@ -145,8 +145,8 @@ int ziw_window_bind(struct ziw_qp *qp, const struct ziw_bind *bind)
 	    bind->access & ~WINDOW_ACCESS)
 		return err;
 	rcu_read_lock();
-	window = xa_load(&dev->mrs, ziw_stag_index(bind->window));
-	region = xa_load(&dev->mrs, ziw_stag_index(bind->region));
+	window = ziw_mr_lookup(dev, bind->window);
+	region = ziw_mr_lookup(dev, bind->region);
 	/*
 	 * A window's lock is held when a region's is taken, so the latter must not
 	 * be another window's: two binds could name each other's.

@@ -81,7 +81,9 @@ static void rx_handled(const struct ziw_rx_fpdu *fpdu)
 	conn->rx.want_rtr = 0;
 	conn->rx.fpdus++;
 	conn->rx.payload += fpdu->payload;
-	conn->rx.unacked += fpdu->payload;
+	/* A responder has copied what it sends: nobody waits to use it again. */
+	if (!fpdu->hdr.tagged || fpdu->hdr.opcode != RDMAP_READ_RESP)
+		conn->rx.unacked += fpdu->payload;
 	if (fpdu->hdr.last && conn->rx.unacked >= PROMPT_ACK_BYTES) {
 		conn->rx.unacked = 0;
 		inet_csk(conn->sk)->icsk_ack.pending |= ICSK_ACK_NOW;
@@ -99,7 +101,7 @@ static int rx_one(struct ziw_conn *conn, struct ziw_cursor *start)
 	bool markers = conn->rx.markers;
 	u32 pos = markers ? ziw_cursor_marker_pos(start) : 0;
 	struct ziw_cursor cur = *start;
-	u8 buf[MPA_LEN_SIZE + DDP_MAX_LEN];
+	u8 buf[MPA_LEN_SIZE];
 	u32 raw_len, got;
 	int hdr_len, err;
 
@@ -127,19 +129,22 @@ static int rx_one(struct ziw_conn *conn, struct ziw_cursor *start)
 			return err;
 	}
 
-	got = min_t(u32, fpdu.ulpdu, DDP_MAX_LEN);
-	fpdu.data = cur;
-	if (!ziw_cursor_copy(&cur, buf, got))
+	/* Not more than the header: the cursor stands at the payload then. */
+	got = min_t(u32, fpdu.ulpdu, DDP_TAGGED_LEN);
+	if (!ziw_cursor_copy(&cur, fpdu.raw, got))
 		return rx_broken(conn);
-	memcpy(fpdu.raw, buf, got);
-	hdr_len = ziw_ddp_decode(buf, fpdu.ulpdu, &fpdu.hdr);
+	if (fpdu.ulpdu > DDP_TAGGED_LEN && !(fpdu.raw[0] & DDP_FLAG_TAGGED)) {
+		got = min_t(u32, fpdu.ulpdu, DDP_UNTAGGED_LEN) - got;
+		if (!ziw_cursor_copy(&cur, fpdu.raw + DDP_TAGGED_LEN, got))
+			return rx_broken(conn);
+	}
+	hdr_len = ziw_ddp_decode(fpdu.raw, fpdu.ulpdu, &fpdu.hdr);
 	if (hdr_len < 0) {
 		ziw_rx_local_fault(conn, TERM_DDP_CATASTROPHIC);
 		return -EPROTO;
 	}
 	fpdu.payload = fpdu.ulpdu - hdr_len;
-	if (!ziw_cursor_skip(&fpdu.data, hdr_len))
-		return rx_broken(conn);
+	fpdu.data = cur;
 	ziw_rx_dispatch(&fpdu);
 	if (conn->rx.failed)
 		return -EPROTO;

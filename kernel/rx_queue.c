@@ -2,6 +2,16 @@
 /* A position in a TCP receive queue: buffers, their fragments, and buffers in buffers. */
 #include "rx_queue.h"
 
+/* Whether a fragment begins in memory where another one ends. */
+static bool goes_on(const skb_frag_t *frag, const skb_frag_t *next)
+{
+	u32 end = skb_frag_off(frag) + skb_frag_size(frag);
+
+	return skb_frag_page(next) + (skb_frag_off(next) >> PAGE_SHIFT) ==
+		skb_frag_page(frag) + (end >> PAGE_SHIFT) &&
+	       offset_in_page(skb_frag_off(next)) == offset_in_page(end);
+}
+
 /* The next piece of the buffer. False if there is none. */
 static bool next_piece(struct ziw_cursor *cur)
 {
@@ -15,7 +25,9 @@ static bool next_piece(struct ziw_cursor *cur)
 				return false;
 			cur->data = skb_frag_address(frag);
 			cur->left = skb_frag_size(frag);
-			cur->frag++;
+			/* Fragments that lie next to each other are one piece. */
+			for (; ++cur->frag < info->nr_frags && goes_on(frag, frag + 1); frag++)
+				cur->left += skb_frag_size(frag + 1);
 		} else {
 			cur->part = cur->part == cur->skb ? info->frag_list :
 				    cur->part->next;
@@ -50,6 +62,12 @@ static bool enter(struct ziw_cursor *cur, struct sk_buff *skb, u32 off)
 	return true;
 }
 
+/* Where in a buffer a sequence number is. */
+static u32 offset_of(const struct sk_buff *skb, u32 seq)
+{
+	return seq - TCP_SKB_CB(skb)->seq - !!(TCP_SKB_CB(skb)->tcp_flags & TCPHDR_SYN);
+}
+
 /**
  * ziw_cursor_init - begin at the first byte that was not read
  * @cur: to set up; cur->avail says how much there is
@@ -57,17 +75,21 @@ static bool enter(struct ziw_cursor *cur, struct sk_buff *skb, u32 off)
  */
 void ziw_cursor_init(struct ziw_cursor *cur, struct sock *sk)
 {
-	struct sk_buff *skb = NULL;
+	struct sk_buff *skb;
 	u32 off;
 
 	memset(cur, 0, sizeof(*cur));
 	cur->sk = sk;
 	cur->seq = tcp_sk(sk)->copied_seq;
 	cur->avail = tcp_inq(sk);
-	if (cur->avail)
-		skb = tcp_recv_skb(sk, cur->seq, &off);
-	if (!skb || !enter(cur, skb, off))
-		cur->avail = 0;
+	if (!cur->avail)
+		return;
+	skb_queue_walk(&sk->sk_receive_queue, skb) {
+		off = offset_of(skb, cur->seq);
+		if (off < skb->len && enter(cur, skb, off))
+			return;
+	}
+	cur->avail = 0;
 }
 
 /**
@@ -80,17 +102,13 @@ bool ziw_cursor_move_on(struct ziw_cursor *cur)
 {
 	const struct sk_buff_head *queue = &cur->sk->sk_receive_queue;
 	struct sk_buff *skb = cur->skb;
-	u32 off;
 
 	if (next_piece(cur))
 		return true;
 	while (!skb_queue_is_last(queue, skb)) {
 		skb = skb_queue_next(queue, skb);
 		/* Buffers may overlap: TCP does not trim what was sent twice. */
-		off = cur->seq - TCP_SKB_CB(skb)->seq;
-		if (TCP_SKB_CB(skb)->tcp_flags & TCPHDR_SYN)
-			off--;
-		if (enter(cur, skb, off))
+		if (enter(cur, skb, offset_of(skb, cur->seq)))
 			return true;
 	}
 	return false;

@@ -47,6 +47,7 @@
 #define ZIW_MAX_SRQ		65536
 #define ZIW_MAX_PD		65536
 #define ZIW_MAX_MR		SZ_1M
+#define ZIW_MR_SLOTS		1024
 #define ZIW_MAX_WR		32768
 #define ZIW_MAX_CQE		SZ_1M
 #define ZIW_MAX_FRMR_PAGES	1024
@@ -115,6 +116,8 @@ struct ziw_stats;
  * @gid_lock: process context
  * @gid_work: has @gids follow the interface
  * @mrs: STag index to struct ziw_mr; read under RCU
+ * @mr_slots: most of them again, each at its index modulo ZIW_MR_SLOTS, where the slot
+ *            was free when it was made: see ziw_mr_lookup()
  * @qps: QP number to struct ziw_qp
  * @requests: number to connection whose request iw_cm was shown; holds a
  *            reference to each
@@ -142,6 +145,7 @@ struct ziw_dev {
 	struct work_struct	gid_work;
 
 	struct xarray		mrs;
+	struct ziw_mr		*mr_slots[ZIW_MR_SLOTS];
 	struct xarray		qps;
 	struct xarray		requests;
 	u32			params[ZIW_PARAM_NUM];
@@ -233,6 +237,7 @@ enum ziw_mr_type {
  *        holds it for writing knows that nobody reads or writes there. Taken
  *        with bottom halves off.
  * @valid: the STag may be used; guarded by @lock
+ * @index: of its STag; does not change
  * @stag: current STag, key included; guarded by @lock
  * @access: enum ib_access_flags; guarded by @lock
  * @iova: first address; guarded by @lock
@@ -265,6 +270,7 @@ struct ziw_mr {
 	enum ziw_mr_type	type;
 	rwlock_t		lock;
 	bool			valid;
+	u32			index;
 	u32			stag;
 	int			access;
 	u64			iova;
@@ -343,6 +349,7 @@ int ziw_mr_check_registration(u64 length, u64 virt_addr, int access,
 			      const struct ib_dmah *dmah);
 void ziw_mr_retire(struct ziw_mr *mr);
 void ziw_mr_free(struct ziw_mr *mr);
+struct ziw_mr *ziw_mr_lookup(struct ziw_dev *dev, u32 stag);
 struct ziw_mr *ziw_mr_find(struct ib_pd *pd, const struct ziw_qp *qp, u32 stag,
 			   int access, u64 addr, u32 len, enum ziw_mr_error *err);
 

@@ -357,8 +357,8 @@ static void batch_splice(struct kunit *test)
 		{ 0, SPLICED - 1, false },
 		{ 0, SPLICED, true },
 		{ PAGE_SIZE - 100, 200, false },
-		{ PAGE_SIZE - 100, 100 + SPLICED - 1, false },
-		{ PAGE_SIZE - 100, 100 + SPLICED, true },
+		{ PAGE_SIZE - 100, SPLICED - 1, false },
+		{ PAGE_SIZE - 100, SPLICED, true },
 		{ PAGE_SIZE - SPLICED, SPLICED + 1, true },
 		{ 0, 4 * PAGE_SIZE, true },
 	};
@@ -434,6 +434,68 @@ static void batch_references(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bench->batch.num, 0);
 	KUNIT_EXPECT_EQ(test, bench->batch.bytes, 0);
 	ziw_batch_drop(&bench->batch);
+}
+
+/* Each of the pages that follow each other has as many references more as it should. */
+static void expect_refs(struct kunit *test, struct page *page, u32 first, u32 num, int refs)
+{
+	u32 i;
+
+	for (i = 0; i < 8; i++)
+		KUNIT_EXPECT_EQ_MSG(test, page_count(page + i),
+				    1 + (i >= first && i < first + num ? refs : 0), "page %u", i);
+}
+
+static void free_run_action(void *data)
+{
+	struct page *page = data;
+	u32 i;
+
+	for (i = 0; i < 8; i++)
+		__free_page(page + i);
+}
+
+/* Pages that are next to each other, but not one: each is held by itself. */
+static void batch_run(struct kunit *test)
+{
+	/* The first page that is held after so many bytes more were taken; 5: none. */
+	static const struct { u32 len, first; } steps[] = {
+		{ PAGE_SIZE - 101, 1 }, { 1, 2 }, { 2 * PAGE_SIZE, 4 }, { 99, 4 }, { 1, 5 },
+	};
+	struct bench *bench = bench_make(test);
+	struct page *page = alloc_pages(GFP_KERNEL, 3);
+	bool spliced = false;
+	struct ziw_fpdu fpdu;
+	int err, i;
+
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	split_page(page, 3);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, free_run_action, page), 0);
+	memcpy(page_address(page), bench->data, 8 * PAGE_SIZE);
+	bench->data = page_address(page);
+
+	KUNIT_ASSERT_EQ(test, build(bench, &tagged, PAGE_SIZE + 100, 3 * PAGE_SIZE, SPLICE, true), 0);
+	expect_refs(test, page, 1, 4, 1);
+	KUNIT_EXPECT_EQ(test, bench->batch.num, 3);
+	expect_rest(test, bench, 0);
+	/* Length and header, then the pages. */
+	ziw_batch_sent(&bench->batch, 2 + 14);
+	for (i = 0; i < ARRAY_SIZE(steps); i++) {
+		ziw_batch_sent(&bench->batch, steps[i].len);
+		expect_refs(test, page, steps[i].first, 5 - steps[i].first, 1);
+	}
+	bench_reset(bench);
+
+	/* Taken back, when the second piece has been joined to the first. */
+	local_bh_disable();
+	err = ziw_fpdu_begin(&fpdu, &bench->batch, true, &tagged, 6 * PAGE_SIZE) ? :
+	      ziw_fpdu_splice(&fpdu, bench->data + 100, 2 * PAGE_SIZE, &spliced) ? :
+	      ziw_fpdu_splice(&fpdu, bench->data + 100 + 2 * PAGE_SIZE, PAGE_SIZE, &spliced);
+	KUNIT_EXPECT_EQ(test, err, 0);
+	expect_refs(test, page, 0, 4, 1);
+	ziw_fpdu_cancel(&fpdu);
+	local_bh_enable();
+	expect_refs(test, page, 0, 0, 0);
 }
 
 /* --- room --- */
@@ -759,6 +821,8 @@ static struct kunit_case cases[] = {
 		 "payload stays in place from 256 bytes on, unless from slab or amid markers"),
 	PROPERTY(batch_final, "copied payload is what it was when the FPDU was built"),
 	PROPERTY(batch_references, "each fragment holds its page until the batch is dropped"),
+	PROPERTY(batch_run,
+		 "pages that follow each other are one fragment, and go back one by one"),
 	PROPERTY(batch_room,
 		 "an FPDU for which there is room always fits, however its payload lies"),
 	PROPERTY(batch_room_largest,
