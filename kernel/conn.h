@@ -79,6 +79,7 @@ struct ziw_tx_wqe {
  * @rtr: ZIW_RTR_*, the indication that is still to be sent; 0: none
  * @hello: to a ziw that said hello, the answer is still to be sent
  * @peer_ulpdu: largest ULPDU that the peer takes, if it is a ziw; 0: unknown
+ * @idle: nothing to do when the engine last ran; what is posted rings the doorbell
  * @failed: nothing more is sent
  * @terminate: @term is to be sent
  * @terminated: it is with TCP
@@ -97,6 +98,7 @@ struct ziw_tx {
 	u8			rtr;
 	bool			hello;
 	u32			peer_ulpdu;
+	bool			idle;
 	bool			failed;
 	bool			terminate;
 	bool			terminated;
@@ -384,6 +386,7 @@ void ziw_listen_put(struct ziw_listen *listen);
 
 /* send.c */
 void ziw_tx_run(struct ziw_conn *conn);
+bool ziw_tx_due(const struct ziw_conn *conn);
 void ziw_tx_kick(struct ziw_qp *qp);
 void ziw_tx_terminate(struct ziw_conn *conn, const struct ziw_terminate *term);
 void ziw_tx_reap(struct ziw_conn *conn);

@@ -2,35 +2,38 @@
 /* A position in a TCP receive queue: buffers, their fragments, and buffers in buffers. */
 #include "rx_queue.h"
 
-/* Whether a fragment begins in memory where another one ends. */
-static bool goes_on(const skb_frag_t *frag, const skb_frag_t *next)
+/* Fragment @i of the buffer, with those that lie behind it in memory, is the piece. */
+static bool take_fragment(struct ziw_cursor *cur, unsigned int i)
 {
-	u32 end = skb_frag_off(frag) + skb_frag_size(frag);
+	const struct skb_shared_info *info = skb_shinfo(cur->part);
+	const skb_frag_t *frag = &info->frags[i];
 
-	return skb_frag_page(next) + (skb_frag_off(next) >> PAGE_SHIFT) ==
-		skb_frag_page(frag) + (end >> PAGE_SHIFT) &&
-	       offset_in_page(skb_frag_off(next)) == offset_in_page(end);
+	/* Memory of a device can be neither checked nor copied. */
+	if (!ziw_skb_readable(cur->part))
+		return false;
+	cur->data = skb_frag_address(frag);
+	cur->left = skb_frag_size(frag);
+	while (++i < info->nr_frags && skb_frag_address(++frag) == cur->data + cur->left)
+		cur->left += skb_frag_size(frag);
+	cur->frag = i;
+	return true;
+}
+
+/* The buffer's next part. */
+static struct sk_buff *next_part(const struct ziw_cursor *cur)
+{
+	return cur->part == cur->skb ? skb_shinfo(cur->skb)->frag_list : cur->part->next;
 }
 
 /* The next piece of the buffer. False if there is none. */
 static bool next_piece(struct ziw_cursor *cur)
 {
 	while (cur->part) {
-		const struct skb_shared_info *info = skb_shinfo(cur->part);
-		const skb_frag_t *frag = &info->frags[cur->frag];
-
-		if (cur->frag < info->nr_frags) {
-			/* Memory of a device can be neither checked nor copied. */
-			if (!ziw_skb_readable(cur->part))
+		if (cur->frag < skb_shinfo(cur->part)->nr_frags) {
+			if (!take_fragment(cur, cur->frag))
 				return false;
-			cur->data = skb_frag_address(frag);
-			cur->left = skb_frag_size(frag);
-			/* Fragments that lie next to each other are one piece. */
-			for (; ++cur->frag < info->nr_frags && goes_on(frag, frag + 1); frag++)
-				cur->left += skb_frag_size(frag + 1);
 		} else {
-			cur->part = cur->part == cur->skb ? info->frag_list :
-				    cur->part->next;
+			cur->part = next_part(cur);
 			if (!cur->part)
 				return false;
 			cur->data = cur->part->data;
@@ -46,20 +49,30 @@ static bool next_piece(struct ziw_cursor *cur)
 /* Begin @skb at its byte @off. False: it has no such byte. */
 static bool enter(struct ziw_cursor *cur, struct sk_buff *skb, u32 off)
 {
+	const struct skb_shared_info *info;
+	unsigned int i;
+
 	cur->skb = skb;
-	cur->part = skb;
-	cur->frag = 0;
-	cur->data = skb->data;
-	cur->left = skb_headlen(skb);
-	while (off >= cur->left) {
+	for (cur->part = skb; cur->part; cur->part = next_part(cur)) {
+		info = skb_shinfo(cur->part);
+		cur->data = cur->part->data;
+		cur->left = skb_headlen(cur->part);
+		cur->frag = 0;
+		for (i = 0; off >= cur->left && i < info->nr_frags; i++) {
+			off -= cur->left;
+			cur->left = skb_frag_size(&info->frags[i]);
+		}
+		if (off < cur->left) {
+			if (i && !take_fragment(cur, i - 1))
+				return false;
+			cur->data += off;
+			cur->left -= off;
+			return true;
+		}
 		off -= cur->left;
-		cur->left = 0;
-		if (!next_piece(cur))
-			return false;
 	}
-	cur->data += off;
-	cur->left -= off;
-	return true;
+	cur->left = 0;
+	return false;
 }
 
 /* Where in a buffer a sequence number is. */

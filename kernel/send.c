@@ -181,8 +181,9 @@ int ziw_tx_add_region(struct ziw_fpdu *fpdu, const struct ziw_mr *mr, u64 addr,
 
 		if (!va)
 			return -EFAULT;
-		err = splice ? ziw_fpdu_splice(fpdu, va, n, spliced) :
-			       ziw_fpdu_add(fpdu, va, n);
+		/* A region with gaps may have more pieces than a batch. */
+		err = splice && !mr->starts ? ziw_fpdu_splice(fpdu, va, n, spliced) :
+					      ziw_fpdu_add(fpdu, va, n);
 		if (err)
 			return err;
 		addr += n;
@@ -753,9 +754,26 @@ static bool tx_work(struct ziw_conn *conn)
 
 	if (ret == ZIW_TX_NOMEM)
 		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
-	if (ret == ZIW_TX_IDLE && !tx->batch.bytes)
-		return ziw_ring_idle(&qp->sq.ring, qp->sq.next) && ziw_sq_ready(qp);
-	return false;
+	if (ret != ZIW_TX_IDLE || tx->batch.bytes)
+		return false;
+	tx->idle = !(ziw_ring_idle(&qp->sq.ring, qp->sq.next) && ziw_sq_ready(qp));
+	return !tx->idle;
+}
+
+/**
+ * ziw_tx_due - whether the transmit engine may have something to do
+ * @conn: connection in stream; socket lock held
+ *
+ * Context: any.
+ * Return: false if there is no need to run it for what was received.
+ */
+bool ziw_tx_due(const struct ziw_conn *conn)
+{
+	const struct ziw_tx *tx = &conn->tx;
+	const struct ziw_qp *qp = conn->qp;
+
+	return !tx->idle || tx->hello || conn->irq_head != conn->irq_tail ||
+	       qp->sq.acked != qp->sq.next || READ_ONCE(qp->state) != ZIW_QP_RTS;
 }
 
 /**
@@ -777,6 +795,7 @@ void ziw_tx_run(struct ziw_conn *conn)
 		return;
 
 	tx->running = true;
+	tx->idle = false;
 	spin_lock(&qp->lock);
 	ziw_tx_reap(conn);
 	do {

@@ -23,12 +23,13 @@ server_start()
 # the listener is gone.
 server_stop()
 {
-	local interface=${wire[-1]}
+	local interface=${wire[-1]} rc=0
 
 	tc qdisc replace dev "$interface" clsact
 	tc filter add dev "$interface" ingress protocol ip flower ip_proto tcp dst_port 20049 tcp_flags 0x02/0x12 action drop
-	rpc.nfsd 0
+	rpc.nfsd 0 || rc=$?
 	tc qdisc delete dev "$interface" clsact
+	((rc == 0)) || fail "rpc.nfsd 0 ended with $rc"
 	# Those that were accepted take a moment.
 	for _ in {1..50}; do
 		rdma resource show cm_id | has 'state CONNECT .*src-addr [^ ]*:20049' || return 0
