@@ -7,8 +7,6 @@ KVER ?= $(shell uname -r)
 KDIR ?= /lib/modules/$(KVER)/build
 # Where provider and tools are built. (O would reach the kernel's make, which means something else by it.)
 BUILD ?= $(CURDIR)/build
-# Further options for dpkg-buildpackage, such as -Ppkg.ziw.noprovider where the source of rdma-core is not to be had.
-DEB_OPTIONS ?=
 DESTDIR ?=
 # How long a fuzzer runs.
 T ?= 30
@@ -75,7 +73,7 @@ deb: need-deb ## build the packages ziw-dkms, ziw-provider and ziw-tools, into b
 	mkdir -p $(deb_dir)
 	cp -R --parents -t $(deb_dir) Kbuild dkms.conf COPYING boot debian provider tools \
 		$$(find kernel uapi -name '*.[ch]')
-	cd $(deb_dir) && dpkg-buildpackage --build=binary --no-sign --ignore-builtin-builddeps $(DEB_OPTIONS)
+	cd $(deb_dir) && dpkg-buildpackage --build=binary --no-sign --ignore-builtin-builddeps
 	rm -rf $(deb_dir)
 
 demo: need-root ## two hosts in a virtual machine exchange RDMA traffic; installs what it needs

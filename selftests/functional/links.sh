@@ -360,6 +360,44 @@ gone()
 	ends "$server" "the server"
 }
 
+# The module is replaced while a program that has a device open lives on.
+module_goes_under_a_program()
+{
+	local server try doorbell
+
+	wire
+	finish_host a 1 va
+	finish_host b 2 vb
+	become b rping -s -p 7999 -a 10.0.0.2 > "$scratch/server" 2>&1 &
+	server=$!
+	at_exit "kill -KILL $server 2> /dev/null || :"
+	listening 7999 "$server"
+	doorbell=$(find "/proc/$server/fd" -lname '*ziw_doorbell*')
+	[[ $doorbell ]]
+	# It ends when it hears that its device is gone.
+	kill -STOP "$server"
+	timeout 20 modprobe -r ziw
+	[[ ! -e /sys/module/ziw ]]
+	# What it has open is another module's, and still open.
+	[[ $(< /sys/module/ziw_doorbell/refcnt) == 1 && -e $doorbell ]]
+	for try in 1 2; do
+		in_host a rdma link add ziwa type ziw netdev va
+		in_host b rdma link add ziwb type ziw netdev vb
+		both_ways v
+		timeout 20 modprobe -r ziw
+	done
+	[[ $(< /sys/module/ziw_doorbell/refcnt) == 1 ]]
+	kill -KILL "$server"
+	wait "$server" || :
+	# The file goes with the process, a moment later.
+	for try in {1..50}; do
+		[[ $(< /sys/module/ziw_doorbell/refcnt) != 0 ]] || break
+		sleep 0.1
+	done
+	modprobe -r ziw_doorbell
+	modprobe ziw
+}
+
 bridge_port_goes()
 {
 	wire
@@ -433,5 +471,7 @@ check "MTU changed" changed_mtu
 check "interface down and up" port_state
 check "device deleted under rping" gone rdma link delete ziwb
 check "interface deleted under rping" gone ip -n b link delete vb
+check "module unloaded under rping" gone modprobe -r ziw
+check "module replaced under a program that has a device open" module_goes_under_a_program
 check "a bridge loses its port" bridge_port_goes
 finish
