@@ -6,6 +6,12 @@
 struct file;
 struct ziw_doorbell;
 
+/*
+ * A program that has a file open keeps the module that was loaded first, whatever ziw comes
+ * after it, and not each kernel compares versions of symbols. So what these mean does not
+ * change: anything else gets another name.
+ */
+
 struct ziw_doorbell *ziw_doorbell_create(void *owner,
 					 long (*ring)(void *owner, unsigned int cmd,
 						      unsigned long arg),
