@@ -306,6 +306,32 @@ TEST_F(SrqSlotTest, DestructionInTheMiddleOfAReceiveTakesThatOneOnly)
 	end_in_the_middle(true);
 }
 
+/* Who refills the queue and arms again may be too late: nothing that comes later says so before the
+ * queue is empty. */
+TEST_F(SrqSlotTest, LimitArmedTooLateIsReportedAtOnce)
+{
+	Region to(b.pd(), 8 * 4 * room);
+
+	for (uint64_t id = 0; id < 4; id++)
+		ASSERT_EQ(post(id, to.sge(id * 8, 8)), 0);
+	ASSERT_EQ(modify(4, 0, IBV_SRQ_LIMIT), 0);
+	EXPECT_FALSE(b.async_event(srq.get(), moment)) << "4 wait, that is not below the limit";
+	EXPECT_EQ(query().srq_limit, 4u);
+	ASSERT_EQ(modify(5, 0, IBV_SRQ_LIMIT), 0);
+	auto event = b.async_event(srq.get(), soon);
+	ASSERT_TRUE(event);
+	EXPECT_EQ(event->type, IBV_EVENT_SRQ_LIMIT_REACHED);
+	EXPECT_EQ(query().srq_limit, 0u);
+	EXPECT_FALSE(b.async_event(srq.get(), moment));
+	/* Disarmed, it is not reported. */
+	ASSERT_EQ(modify(4, 0, IBV_SRQ_LIMIT), 0);
+	ASSERT_EQ(modify(0, 0, IBV_SRQ_LIMIT), 0);
+	auto pair = sharing();
+	send(pair, 0);
+	EXPECT_COMPLETED(pair.b->wait_recv()[0], 0, IBV_WC_RECV);
+	EXPECT_FALSE(b.async_event(srq.get(), moment));
+}
+
 /* Each time the number falls below, with a queue that is refilled in between. */
 TEST_F(SrqSlotTest, LimitIsReportedEachTimeItIsReached)
 {
