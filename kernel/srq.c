@@ -233,14 +233,15 @@ err_count:
  * @udata: not used
  *
  * Context: process.
- * Return: 0, -EOPNOTSUPP, or -EINVAL for a limit above the queue's size.
+ * Return: 0; -EOPNOTSUPP for anything but the limit; -EINVAL for one above the
+ * queue's size.
  */
 int ziw_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 		   enum ib_srq_attr_mask mask, struct ib_udata *udata)
 {
 	struct ziw_srq *srq = to_ziw_srq(ibsrq);
 
-	if (mask & IB_SRQ_MAX_WR)
+	if (mask & ~IB_SRQ_LIMIT)
 		return -EOPNOTSUPP;
 	if (mask & IB_SRQ_LIMIT) {
 		if (attr->srq_limit > srq->rq.ring.mask + 1)

@@ -359,9 +359,12 @@ TEST_F(SrqSlotTest, LimitIsReportedEachTimeItIsReached)
 
 TEST_F(SrqSlotTest, ModifyTakesWhatItCanDo)
 {
+	constexpr int unknown = 1 << 2;
+
 	EXPECT_EQ(modify(room + 1, 0, IBV_SRQ_LIMIT), EINVAL) << "never below it";
 	EXPECT_EQ(modify(0, 2 * room, IBV_SRQ_MAX_WR), EOPNOTSUPP);
 	EXPECT_EQ(modify(1, 2 * room, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EOPNOTSUPP);
+	EXPECT_EQ(modify(1, 0, IBV_SRQ_LIMIT | unknown), EOPNOTSUPP);
 	EXPECT_EQ(query().srq_limit, 0u) << "what fails changes nothing";
 	EXPECT_EQ(query().max_wr, room);
 	EXPECT_FALSE(b.attributes().device_cap_flags & IBV_DEVICE_SRQ_RESIZE);
