@@ -87,6 +87,13 @@ static inline struct ib_udata *ziw_cq_udata(struct uverbs_attr_bundle *attrs)
 #define ZIW_CREATE_USER_CQ .create_user_cq = ziw_create_cq,
 #endif
 
+/* 6.1 asks drivers for no details of SRQs. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+#define ZIW_FILL_SRQ
+#else
+#define ZIW_FILL_SRQ .fill_res_srq_entry = ziw_fill_srq,
+#endif
+
 /* What only ziw_kunit.ko is to see, of a kernel that has KUnit; the header for it came with 6.2. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
 #define VISIBLE_IF_KUNIT static

@@ -374,6 +374,8 @@ const struct ib_device_ops ziw_device_ops = {
 	.fill_res_qp_entry	= ziw_fill_qp,
 	.fill_res_cq_entry	= ziw_fill_cq,
 	.fill_res_mr_entry	= ziw_fill_mr,
+	.fill_res_cm_id_entry	= ziw_fill_cm_id,
+	ZIW_FILL_SRQ
 
 	.alloc_ucontext		= ziw_alloc_ucontext,
 	.dealloc_ucontext	= ziw_dealloc_ucontext,

@@ -5,6 +5,7 @@
  */
 #include <linux/ktime.h>
 #include <net/tcp.h>
+#include <rdma/rdma_cm.h>
 #include <rdma/restrack.h>
 #include <rdma/rdma_netlink.h>
 #include "conn.h"
@@ -313,6 +314,114 @@ int ziw_fill_mr(struct sk_buff *msg, struct ib_mr *ibmr)
 	      rdma_nl_put_driver_u32(msg, "blocks", READ_ONCE(mr->nr_blocks)) ?:
 	      rdma_nl_put_driver_u32(msg, "block_shift", READ_ONCE(mr->block_shift));
 	return details_end(msg, nest, err);
+}
+
+/**
+ * ziw_fill_srq - restrack: details of a shared receive queue
+ * @msg: netlink message
+ * @ibsrq: shared receive queue
+ *
+ * Context: process. Takes srq->rq.lock.
+ * Return: 0 or -EMSGSIZE.
+ */
+int ziw_fill_srq(struct sk_buff *msg, struct ib_srq *ibsrq)
+{
+	struct ziw_srq *srq = to_ziw_srq(ibsrq);
+	struct nlattr *nest = details_begin(msg);
+	u32 waiting, limit;
+	int err;
+
+	if (!nest)
+		return -EMSGSIZE;
+	spin_lock_irq(&srq->rq.lock);
+	waiting = ziw_ring_filled(&srq->rq.ring, srq->rq.ring.index);
+	limit = srq->limit;
+	spin_unlock_irq(&srq->rq.lock);
+	err = rdma_nl_put_driver_u32(msg, "entries", srq->rq.ring.mask + 1) ?:
+	      rdma_nl_put_driver_u32(msg, "waiting", waiting) ?:
+	      rdma_nl_put_driver_u32(msg, "limit", limit) ?:
+	      rdma_nl_put_driver_u32(msg, "max_sge", srq->rq.max_sge);
+	return details_end(msg, nest, err);
+}
+
+static bool same_end(const struct sockaddr_storage *one, const struct sockaddr_storage *other)
+{
+	const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)one;
+	const struct sockaddr_in6 *b = (const struct sockaddr_in6 *)other;
+
+	/* The port is at the same place in both families. */
+	if (one->ss_family != other->ss_family || a->sin6_port != b->sin6_port)
+		return false;
+	if (one->ss_family == AF_INET)
+		return ((const struct sockaddr_in *)one)->sin_addr.s_addr ==
+		       ((const struct sockaddr_in *)other)->sin_addr.s_addr;
+	return ipv6_addr_equal(&a->sin6_addr, &b->sin6_addr);
+}
+
+/* dev->conns_lock held. */
+static const struct ziw_conn *conn_of(struct ziw_dev *dev, const struct rdma_addr *ends)
+{
+	const struct ziw_conn *conn;
+
+	list_for_each_entry(conn, &dev->conns, entry) {
+		struct sockaddr_storage local = {}, remote = {};
+
+		ziw_llp_addresses(conn->sk, &local, &remote);
+		if (same_end(&local, &ends->src_addr) && same_end(&remote, &ends->dst_addr))
+			return conn;
+	}
+	return NULL;
+}
+
+static int fill_setup(struct sk_buff *msg, const struct ziw_conn *conn)
+{
+	static const char *const states[] = {
+		[ZIW_CONN_CONNECTING]	= "CONNECTING",
+		[ZIW_CONN_REQ_SENT]	= "REQ_SENT",
+		[ZIW_CONN_REQ_WAIT]	= "REQ_WAIT",
+		[ZIW_CONN_REQ_SEEN]	= "REQ_SEEN",
+		[ZIW_CONN_STREAMING]	= "STREAMING",
+		[ZIW_CONN_CLOSING]	= "CLOSING",
+		[ZIW_CONN_LINGERING]	= "LINGERING",
+		[ZIW_CONN_DEAD]		= "DEAD",
+	};
+	const struct tcp_sock *tp = tcp_sk(conn->sk);
+	struct nlattr *nest = details_begin(msg);
+	int err;
+
+	if (!nest)
+		return -EMSGSIZE;
+	err = rdma_nl_put_driver_string(msg, "ziw_state", states[READ_ONCE(conn->state)]) ?:
+	      rdma_nl_put_driver_u32(msg, "initiator", conn->initiator) ?:
+	      rdma_nl_put_driver_u32(msg, "tcp_unacked",
+				     READ_ONCE(tp->write_seq) - READ_ONCE(tp->snd_una)) ?:
+	      rdma_nl_put_driver_u32(msg, "tcp_retrans", READ_ONCE(tp->total_retrans));
+	return details_end(msg, nest, err);
+}
+
+/**
+ * ziw_fill_cm_id - restrack: details of a connection of rdma_cm
+ * @msg: netlink message
+ * @id: rdma_cm's end
+ *
+ * What is behind an id is rdma_cm's secret, and its QP may go meanwhile: the
+ * addresses are what a driver can find its connection by. A listen has none.
+ *
+ * Context: process. Takes conns_lock.
+ * Return: 0 or -EMSGSIZE.
+ */
+int ziw_fill_cm_id(struct sk_buff *msg, struct rdma_cm_id *id)
+{
+	struct ziw_dev *dev = to_ziw_dev(id->device);
+	const struct ziw_conn *conn;
+	int err = 0;
+
+	spin_lock_bh(&dev->conns_lock);
+	conn = conn_of(dev, &id->route.addr);
+	if (conn)
+		err = fill_setup(msg, conn);
+	spin_unlock_bh(&dev->conns_lock);
+	return err;
 }
 
 /* --- why connections ended --- */

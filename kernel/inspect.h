@@ -74,6 +74,7 @@ enum ziw_why {
 	ZIW_WHY_NUM,
 };
 
+struct rdma_cm_id;
 struct ziw_conn;
 
 void ziw_because(struct ziw_conn *conn, enum ziw_why why, u16 code);
@@ -91,5 +92,7 @@ int ziw_get_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port
 int ziw_fill_qp(struct sk_buff *msg, struct ib_qp *ibqp);
 int ziw_fill_cq(struct sk_buff *msg, struct ib_cq *ibcq);
 int ziw_fill_mr(struct sk_buff *msg, struct ib_mr *ibmr);
+int ziw_fill_srq(struct sk_buff *msg, struct ib_srq *ibsrq);
+int ziw_fill_cm_id(struct sk_buff *msg, struct rdma_cm_id *id);
 
 #endif /* ZIW_INSPECT_H */

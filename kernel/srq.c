@@ -124,6 +124,21 @@ void ziw_rq_forget(struct ziw_rq *rq)
 	spin_unlock_irqrestore(&rq->lock, irq);
 }
 
+/*
+ * The event is due when fewer wait than the limit says, also if that was so when
+ * the limit was armed: what is taken next may be the last. rq.lock held.
+ */
+static void srq_watch_limit(struct ziw_srq *srq)
+{
+	struct ziw_rq *rq = &srq->rq;
+
+	lockdep_assert_held(&rq->lock);
+	if (srq->limit && ziw_ring_filled(&rq->ring, rq->ring.index) < srq->limit) {
+		srq->limit = 0;
+		queue_work(ziw_wq, &srq->limit_work);
+	}
+}
+
 /**
  * ziw_srq_get - take the oldest work request and watch the limit
  * @srq: shared receive queue
@@ -140,10 +155,7 @@ int ziw_srq_get(struct ziw_srq *srq, struct ziw_rqe *rqe)
 
 	spin_lock_irqsave(&rq->lock, irq);
 	ret = rq_get_locked(rq, rqe);
-	if (srq->limit && ziw_ring_filled(&rq->ring, rq->ring.index) < srq->limit) {
-		srq->limit = 0;
-		queue_work(ziw_wq, &srq->limit_work);
-	}
+	srq_watch_limit(srq);
 	spin_unlock_irqrestore(&rq->lock, irq);
 	return ret;
 }
@@ -221,20 +233,22 @@ err_count:
  * @udata: not used
  *
  * Context: process.
- * Return: 0, -EOPNOTSUPP, or -EINVAL for a limit above the queue's size.
+ * Return: 0; -EOPNOTSUPP for anything but the limit; -EINVAL for one above the
+ * queue's size.
  */
 int ziw_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 		   enum ib_srq_attr_mask mask, struct ib_udata *udata)
 {
 	struct ziw_srq *srq = to_ziw_srq(ibsrq);
 
-	if (mask & IB_SRQ_MAX_WR)
+	if (mask & ~IB_SRQ_LIMIT)
 		return -EOPNOTSUPP;
 	if (mask & IB_SRQ_LIMIT) {
 		if (attr->srq_limit > srq->rq.ring.mask + 1)
 			return -EINVAL;
 		spin_lock_irq(&srq->rq.lock);
 		srq->limit = attr->srq_limit;
+		srq_watch_limit(srq);
 		spin_unlock_irq(&srq->rq.lock);
 	}
 	return 0;

@@ -84,7 +84,7 @@ list_is_bounded()
 
 objects_have_details()
 {
-	local qp
+	local qp ids
 
 	become b timeout 30 rping -s -a 10.0.0.2 -p 9001 -C 100000 > /dev/null &
 	listening 9001 $!
@@ -101,8 +101,60 @@ objects_have_details()
 	grep -q "crc 1" <<< "$qp"
 	rdma -dd resource show cq dev ziwa | has overflowed
 	rdma -dd resource show mr dev ziwa | has "type user"
+	ids=$(rdma -dd resource show cm_id dev ziwa)
+	# Without the line breaks that rdma makes.
+	ids=$(tr -s '\n\t ' ' ' <<< "$ids")
+	[[ $ids == *"ziw_state STREAMING drv_initiator 1 "*"tcp_retrans 0"* ]] || fail "$ids"
+	ids=$(rdma -dd resource show cm_id dev ziwb)
+	ids=$(tr -s '\n\t ' ' ' <<< "$ids")
+	[[ $ids == *"ziw_state STREAMING drv_initiator 0 "* ]] || fail "$ids"
+	# The listen has none.
+	[[ $ids == *LISTEN* && $(grep -o ziw_state <<< "$ids" | wc -l) == 1 ]] || fail "$ids"
 	(($(stat_of ziwa pinned_bytes) > 0 && $(stat_of ziwa ring_bytes) > 0))
 	kill %1 %2
+	wait || :
+}
+
+# details KIND PATTERN: device ziwa has such an object within some seconds, and such details of it.
+details()
+{
+	local shown _
+
+	for _ in {1..100}; do
+		shown=$(rdma -dd resource show "$1" dev ziwa | tr -s '\n\t ' ' ')
+		! has -E "$2" <<< "$shown" || return 0
+		sleep 0.1
+	done
+	fail "no '$2': $shown"
+}
+
+id_that_connects_has_details()
+{
+	in_host a tc qdisc add dev va root netem loss 100%
+	become a timeout 40 rping -c -a 10.0.0.2 -p 9002 -C 1 > /dev/null 2>&1 &
+	details cm_id "ziw_state CONNECTING .*initiator 1 .*tcp_retrans [1-9]"
+	kill %1
+	wait || :
+}
+
+srq_has_details()
+{
+	[[ $(uname -r) != 6.1.* ]] || skip "6.1 asks drivers for no details of SRQs"
+	timeout 60 python3 -c "
+import time
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.wr import SGE, RecvWR
+
+with Context(name='ziwa') as context, PD(context) as pd:
+	srq = SRQ(pd, SrqInitAttr(SrqAttr(max_wr=16, max_sge=2, srq_limit=3)))
+	for _ in range(5):
+		srq.post_recv(RecvWR(num_sge=1, sg=[SGE(0, 0, 0)]))
+	time.sleep(60)
+" &
+	details srq "entries 16 drv_waiting 5 drv_limit 3 drv_max_sge 2"
+	kill %1
 	wait || :
 }
 
@@ -174,6 +226,12 @@ terminate_is_traced()
 	[[ $(traced 'ziw_[a-z_]*' '') == $((2 * count)) ]] || fail "$(grep ziw_ "$tracing/trace")"
 }
 
+# Also of a test that failed before its end.
+after_each()
+{
+	! in_host a tc qdisc delete dev va root || :
+}
+
 at_exit "topology_down ''"
 mountpoint -q "$tracing" || mount -t tracefs tracefs "$tracing"
 topology_up ''
@@ -185,5 +243,7 @@ check "the list of ended connections is bounded" list_is_bounded
 check "no tracepoint says anything that was not asked for" tracepoints_are_off_at_first
 check "tracepoints tell of each FPDU, and of the way of a message" tracepoints_tell_what_happens
 check "a Terminate is traced at both ends, and alone where that is what was asked for" terminate_is_traced
-check "queue pairs, completion queues and regions show details" objects_have_details
+check "queue pairs, completion queues, regions and connected ids show details" objects_have_details
+check "an id that cannot connect shows how far it is" id_that_connects_has_details
+check "shared receive queues show their size, what waits, and the limit" srq_has_details
 finish
