@@ -474,7 +474,8 @@ static void batch_run(struct kunit *test)
 	memcpy(page_address(page), bench->data, 8 * PAGE_SIZE);
 	bench->data = page_address(page);
 
-	KUNIT_ASSERT_EQ(test, build(bench, &tagged, PAGE_SIZE + 100, 3 * PAGE_SIZE, SPLICE, true), 0);
+	err = build(bench, &tagged, PAGE_SIZE + 100, 3 * PAGE_SIZE, SPLICE, true);
+	KUNIT_ASSERT_EQ(test, err, 0);
 	expect_refs(test, page, 1, 4, 1);
 	KUNIT_EXPECT_EQ(test, bench->batch.num, 3);
 	expect_rest(test, bench, 0);
