@@ -144,7 +144,7 @@ cut_wire()
 {
 	case ${wire[0]} in
 	eth0) ip link set eth0 down ;;
-	lo) lossy 100 ;;
+	lo) disturbed loss 100% ;;
 	*)
 		ip link set vcp down
 		ip link set vsp down
@@ -156,7 +156,7 @@ heal_wire()
 {
 	case ${wire[0]} in
 	eth0) ip link set eth0 up ;;
-	lo) loss_free ;;
+	lo) undisturbed ;;
 	*)
 		ip link set vcp up
 		ip link set vsp up
@@ -171,17 +171,17 @@ cut_and_heal()
 	heal_wire
 }
 
-# lossy PERCENT: of what is sent over the wire.
-lossy()
+# disturbed OPTION...: what is sent over the wire, as netem has it.
+disturbed()
 {
 	local name
 
 	for name in "${wire[@]}"; do
-		tc qdisc replace dev "$name" root netem loss "$1%"
+		tc qdisc replace dev "$name" root netem "$@"
 	done
 }
 
-loss_free()
+undisturbed()
 {
 	local name
 
@@ -200,7 +200,7 @@ on_rdma()
 verify()
 {
 	timeout -k 5 "$2" fio --name=verify --filename="$1" --ioengine=libaio --direct=1 --thread --verify=crc32c \
-		--do_verify=1 --verify_fatal=1 --output-format=terse "${@:3}" > /dev/null
+		--do_verify=1 --verify_fatal=1 --output-format=json "${@:3}" > /dev/shm/fio
 }
 
 # while_verifying FILE LIMIT COMMAND...: it is run while fio writes 64 KiB blocks to the file and compares; that it is
@@ -241,12 +241,13 @@ copy_and_compare()
 	umount /mnt
 }
 
-# soak SECONDS FILE: verified I/O over a wire that loses packets, and is cut for 2 s each minute.
+# soak SECONDS FILE: verified I/O over a wire that loses packets, and is cut for 2 s each minute. What was done is
+# left in /dev/shm/soaked.
 soak()
 {
 	local pid rc=0 end=$((SECONDS + $1)) cuts=0
 
-	lossy 0.5
+	disturbed loss 0.5%
 	verify "$2" $(($1 + 120)) --rw=randwrite --bsrange=4k-256k --iodepth=8 --size=32M --time_based --runtime="$1" \
 		--verify_backlog=64 &
 	pid=$!
@@ -254,11 +255,21 @@ soak()
 		sleep $((end - SECONDS > 65 ? 58 : (end - SECONDS) / 2))
 		kill -0 "$pid" 2> /dev/null || break
 		cut_and_heal 2
-		[[ ${wire[0]} != lo ]] || lossy 0.5
+		[[ ${wire[0]} != lo ]] || disturbed loss 0.5%
 		cuts=$((cuts + 1))
 	done
 	wait "$pid" || rc=$?
-	loss_free
+	undisturbed
 	((rc == 0)) || fail "fio ended with $rc after $cuts cuts of the wire"
 	((cuts > 0)) || fail "fio ended before the first cut"
+	sed -n '/^{/,$p' /dev/shm/fio | jq -r ".jobs[0] | \"\(.write.io_bytes / 1e6 | round) MB written, \" +
+		\"\(.read.io_bytes / 1e6 | round) MB read back, in \(.job_runtime / 1000 | round) s, $cuts cuts\"" > /dev/shm/soaked
+}
+
+# soak_test WHAT SECONDS FUNCTION...: as the only test.
+soak_test()
+{
+	check "$1$2 s of verified I/O with loss and cuts of the wire" "${@:3}"
+	[[ ! -e /dev/shm/soaked ]] || note "$(< /dev/shm/soaked)"
+	finish
 }

@@ -181,8 +181,7 @@ on_server server_up
 
 case ${1-} in
 --soak)
-	check "vers=4.2: $2 s of verified I/O with loss and cuts of the wire" soak_mount 4.2 "$2"
-	finish
+	soak_test "vers=4.2: " "$2" soak_mount 4.2 "$2"
 	;;
 --short)
 	check "vers=3: fio, random, blocks of 64k, verified" verified_io 3 64k 4M

@@ -232,10 +232,7 @@ at_exit 'on_server server_down'
 at_exit client_down
 on_server target_up file 16384
 
-if [[ ${1-} == --soak ]]; then
-	check "$2 s of verified I/O with loss and cuts of the wire" soak_disk "$2"
-	finish
-fi
+[[ ${1-} != --soak ]] || soak_test "" "$2" soak_disk "$2"
 check "discover" discover
 check "connect, 4 queues" connect
 check "16 MiB written in 1 MiB and read in 128 KiB blocks are the same" copy_and_compare 1M 128k $((128 * 1024))

@@ -113,10 +113,7 @@ disk_tests()
 	local size
 
 	check "login" login
-	if [[ ${1-} == --soak ]]; then
-		check "$2 s of verified I/O with loss and cuts of the wire" soak_disk "$2"
-		finish
-	fi
+	[[ ${1-} != --soak ]] || soak_test "" "$2" soak_disk "$2"
 	[[ ${1-} == --short ]] || for size in 4k 1M; do
 		check "fio, random, blocks of $size, verified" verified_io "$size" 4M
 	done
@@ -129,6 +126,7 @@ disk_tests()
 after_each()
 {
 	heal_wire
+	undisturbed
 	jobs -p | xargs -r kill -9 2> /dev/null || :
 	! mountpoint -q /mnt || umount -l /mnt
 }
