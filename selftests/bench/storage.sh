@@ -7,6 +7,8 @@
 #
 # shellcheck disable=SC2034,SC2154 # path is guest's, and so are limit and run
 
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/nvmet.sh"
+
 storage_up()
 {
 	path=lo1500
@@ -47,42 +49,22 @@ fio_works()
 
 nvme_one()
 {
-	local transport=$1 stack=$2 config=/sys/kernel/config/nvmet nqn=ziw-bench disk='' try name
+	local transport=$1 stack=$2 nqn=ziw-bench disk='' controller=''
 
-	local subsystem=$config/subsystems/$nqn port=$config/ports/1
-	mkdir "$subsystem" "$subsystem/namespaces/1" "$port"
-	echo 1 > "$subsystem/attr_allow_any_host"
-	echo -n /dev/nullb0 > "$subsystem/namespaces/1/device_path"
-	echo 1 > "$subsystem/namespaces/1/enable"
-	echo "$transport" > "$port/addr_trtype"
-	echo ipv4 > "$port/addr_adrfam"
-	echo 10.0.2.1 > "$port/addr_traddr"
-	echo 4420 > "$port/addr_trsvcid"
-	ln -s "$subsystem" "$port/subsystems/$nqn"
+	nvmet_up "$nqn" "$transport" 10.0.2.1 /dev/nullb0
 	command nvme connect -t "$transport" -a 10.0.2.1 -s 4420 -n "$nqn" -i 1 > /dev/null || :
-	for try in {1..100}; do
-		for name in /sys/class/nvme/nvme*; do
-			[[ $(cat "$name/subsysnqn" 2> /dev/null) != "$nqn" ]] || disk=/dev/${name##*/}n1
-		done
-		[[ ! -b $disk ]] || break
-		sleep 0.1
-	done
-	if [[ -b $disk ]]; then
+	if nvme_disk "$nqn" > /tmp/nvme; then
 		fio_works nvme "$stack" "$disk" randread,4k,1 randwrite,4k,1 randread,4k,32 randwrite,4k,32 \
 			read,128k,8 write,128k,8 read,1M,4 write,1M,4
 	else
-		reason nvme "$stack" "no block device after $try tries"
+		reason nvme "$stack" "$(< /tmp/nvme)"
 	fi
 	command nvme disconnect -n "$nqn" > /dev/null || :
-	rm -f "$port/subsystems/$nqn"
-	rmdir "$port"
-	echo 0 > "$subsystem/namespaces/1/enable"
-	rmdir "$subsystem/namespaces/1" "$subsystem"
+	nvmet_down "$nqn"
 }
 
 nvme()
 {
-	mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
 	modprobe -a nvmet-rdma nvme-rdma nvmet-tcp nvme-tcp
 	[[ -b /dev/nullb0 ]] || modprobe null_blk nr_devices=1 gb=1 bs=4096 irqmode=0
 	storage_up

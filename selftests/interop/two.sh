@@ -8,10 +8,9 @@ here=$(realpath "$(dirname "$0")")
 . "$here/../lib/tap.sh"
 . "$here/../lib/traffic.sh"
 . "$here/../lib/two.sh"
+. "$here/../lib/nvmet.sh"
 
-config=/sys/kernel/config/nvmet
 nqn=ziw-interop
-subsystem=$config/subsystems/$nqn port=$config/ports/1
 output=$(mktemp)
 
 # device_up TYPE CRC: siw does not survive a peer-to-peer request.
@@ -41,26 +40,14 @@ wire_up()
 target_up()
 {
 	modprobe nvmet-rdma
-	mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
-	mkdir "$subsystem" "$subsystem/namespaces/1" "$port"
-	echo 1 > "$subsystem/attr_allow_any_host"
 	truncate -s 64M /dev/shm/disk
-	echo -n /dev/shm/disk > "$subsystem/namespaces/1/device_path"
-	echo 1 > "$subsystem/namespaces/1/buffered_io"
-	echo 1 > "$subsystem/namespaces/1/enable"
-	echo rdma > "$port/addr_trtype"
-	echo ipv4 > "$port/addr_adrfam"
-	echo 10.9.0.2 > "$port/addr_traddr"
-	echo 4420 > "$port/addr_trsvcid"
-	ln -s "$subsystem" "$port/subsystems/$nqn"
+	nvmet_up "$nqn" rdma 10.9.0.2 /dev/shm/disk
 }
 
 target_down()
 {
-	rm -f "$port/subsystems/$nqn" /dev/shm/disk
-	[[ ! -d $port ]] || rmdir "$port"
-	[[ ! -d $subsystem/namespaces/1 ]] || rmdir "$subsystem/namespaces/1"
-	[[ ! -d $subsystem ]] || rmdir "$subsystem"
+	nvmet_down "$nqn"
+	rm -f /dev/shm/disk
 	modprobe -r nvmet-rdma
 }
 
@@ -83,21 +70,6 @@ perftest()
 		"$1" -F -R -n 20 "${@:2}" -d "${types%,*}0" 10.9.0.2
 }
 
-find_disk()
-{
-	local try name
-
-	for try in {1..100}; do
-		for name in /sys/class/nvme/nvme*; do
-			[[ $(cat "$name/subsysnqn" 2> /dev/null) != "$nqn" ]] || disk=/dev/${name##*/}n1
-		done
-		[[ ! -b $disk ]] || return 0
-		sleep 0.1
-	done
-	echo "no block device after $try tries"
-	return 1
-}
-
 # verified_io BLOCK-SIZE SIZE: all of it is written and read back.
 verified_io()
 {
@@ -110,11 +82,11 @@ verified_io()
 # The admin queue, and an I/O queue with data in the capsule, by RDMA Write and by RDMA Read.
 nvme_of()
 {
-	local disk=''
+	local disk='' controller=''
 
 	on_b target_up
 	timeout 40 nvme connect -t rdma -a 10.9.0.2 -s 4420 -n "$nqn" -i 1
-	find_disk
+	nvme_disk "$nqn"
 	(($(rdma resource show qp link "${types%,*}0" | grep -c 'type RC') == 2)) || fail "not two queue pairs"
 	verified_io 64k 4M
 	verified_io 4k 1M

@@ -56,7 +56,7 @@ listening()
 {
 	local try
 
-	for try in {1..200}; do
+	for try in {1..400}; do
 		[[ -z $(nsenter --net="/proc/$2/ns/net" ss -Hltn "sport = :$1" 2> /dev/null) ]] || return 0
 		kill -0 "$2" 2> /dev/null || return 1
 		sleep 0.05
@@ -103,14 +103,20 @@ between()
 	return "$server_rc"
 }
 
+# sent DEVICE: how many FPDUs, by that ziw device.
+sent()
+{
+	cat "/sys/class/infiniband/$1/ports/1/hw_counters/tx_fpdus"
+}
+
 # sends DEVICE COMMAND...: it succeeds, and something was sent by that ziw device.
 sends()
 {
-	local counter=/sys/class/infiniband/$1/ports/1/hw_counters/tx_fpdus before
+	local before
 
-	before=$(< "$counter")
+	before=$(sent "$1")
 	"${@:2}" || return
-	(($(< "$counter") > before)) || fail "nothing was sent by $1"
+	(($(sent "$1") > before)) || fail "nothing was sent by $1"
 }
 
 # perftest_between SERVER-HOST CLIENT-HOST SERVER-COMMAND... -- CLIENT-COMMAND...: perftest's programs, by rdma_cm. A

@@ -12,7 +12,7 @@
 # A script begins with "on_two_machines": it returns on machine 1 only. Machine 2 does what it is told until the
 # script on machine 1 has ended, and ends well.
 
-library=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
+. "$(dirname "${BASH_SOURCE[0]}")/machines.sh"
 
 on_two_machines()
 {
@@ -20,11 +20,7 @@ on_two_machines()
 		echo "1..0 # SKIP needs two machines: selftests/vm/run --two"
 		exit 0
 	}
-	if ((ZIW_VM == 2)); then
-		"$library/remote" --serve
-		exit 0
-	fi
-	at_exit "'$library/remote' --end"
+	on_machine_1
 	reach a 10.9.0.2
 }
 

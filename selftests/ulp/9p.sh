@@ -21,12 +21,10 @@ server_up()
 	echo $! > /run/diod.pid
 	python3 "$here/9p-relay" "$server_address" 5641 5640 > /run/relay.log 2>&1 &
 	echo $! > /run/relay.pid
-	for _ in {1..200}; do
-		[[ -z $(ss -Hltn 'sport = :5641') ]] || return 0
-		sleep 0.1
-	done
-	cat /run/diod.log /run/relay.log
-	return 1
+	listening 5641 "$(< /run/relay.pid)" || {
+		cat /run/diod.log /run/relay.log
+		return 1
+	}
 }
 
 relay_down()

@@ -20,7 +20,8 @@
 #	hosts_up "$@"			on a second machine it does not return
 #	check ...			with on_server, cut_wire, heal_wire
 
-library=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../lib")
+# shellcheck source=../lib/machines.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/machines.sh"
 # shellcheck source=../lib/traffic.sh
 . "$library/traffic.sh"
 script=$(realpath "$0")
@@ -109,11 +110,7 @@ two_machines()
 		"${@:2}"
 		exit
 	fi
-	if [[ $ZIW_VM == 2 ]]; then
-		"$library/remote" --serve
-		exit 0
-	fi
-	at_exit "'$library/remote' --end"
+	on_machine_1
 	at_exit 'on_server device_down; device_down'
 	device_up
 	on_server device_up

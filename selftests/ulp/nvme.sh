@@ -10,12 +10,11 @@
 set -euo pipefail
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib/nvmet.sh"
 
-config=/sys/kernel/config/nvmet
-lockdep=/proc/sys/kernel/prove_locking
 nqn=ziw-test
 host=nqn.2014-08.org.nvmexpress:uuid:11111111-1111-1111-1111-111111111111
-disk=
+disk='' controller=''
 
 # backing KIND: prints what the namespace is made of, and makes it.
 backing()
@@ -39,49 +38,15 @@ backing()
 # target_up KIND INLINE: a namespace of that kind, on a port that takes so many bytes in a capsule.
 target_up()
 {
-	local subsystem=$config/subsystems/$nqn port=$config/ports/1 path
+	local path
 
 	path=$(backing "$1")
-	mkdir "$subsystem" "$subsystem/namespaces/1" "$port"
-	echo 1 > "$subsystem/attr_allow_any_host"
-	echo -n "$path" > "$subsystem/namespaces/1/device_path"
-	[[ $1 != file ]] || echo 1 > "$subsystem/namespaces/1/buffered_io"
-	echo 1 > "$subsystem/namespaces/1/enable"
-	echo rdma > "$port/addr_trtype"
-	echo ipv4 > "$port/addr_adrfam"
-	echo "$server_address" > "$port/addr_traddr"
-	echo 4420 > "$port/addr_trsvcid"
-	echo "$2" > "$port/param_inline_data_size"
-	link_subsystem
-}
-
-link_subsystem()
-{
-	ln -s "$config/subsystems/$nqn" "$config/ports/1/subsystems/$nqn"
-}
-
-# Ends its connections, too.
-unlink_subsystem()
-{
-	# nvmet takes its configuration's lock inside rdma_cm's for an early command, and here the other way
-	# round. The debug kernel would say so, once, and stop looking for more.
-	[[ ! -e $lockdep ]] || echo 0 > "$lockdep"
-	rm -f "$config/ports/1/subsystems/$nqn"
-	[[ ! -e $lockdep ]] || echo 1 > "$lockdep"
-}
-
-target_down()
-{
-	[[ -d $config/subsystems/$nqn ]] || return 0
-	unlink_subsystem
-	rmdir "$config/ports/1"
-	echo 0 > "$config/subsystems/$nqn/namespaces/1/enable"
-	rmdir "$config/subsystems/$nqn/namespaces/1" "$config/subsystems/$nqn"
+	nvmet_up "$nqn" rdma "$server_address" "$path" "$2"
 }
 
 server_down()
 {
-	target_down
+	nvmet_down "$nqn"
 	rmmod nvmet-rdma
 	modprobe -r null_blk
 	modprobe -r brd
@@ -101,23 +66,6 @@ after_each()
 	jobs -p | xargs -r kill -9 2> /dev/null || :
 }
 
-# The controller, once it is usable: name, and disk with its device.
-find_disk()
-{
-	local try
-
-	for try in {1..300}; do
-		for name in /sys/class/nvme/nvme*; do
-			[[ $(cat "$name/subsysnqn" 2> /dev/null) == "$nqn" && $(< "$name/state") == live ]] || continue
-			disk=/dev/${name##*/}n1
-			[[ ! -b $disk ]] || return 0
-		done
-		sleep 0.1
-	done
-	echo "no block device after $try tries"
-	return 1
-}
-
 # Queues for writing are counted apart, and of no kind are there more than CPUs.
 connect()
 {
@@ -126,16 +74,16 @@ connect()
 	queues=$(($(nproc) < 2 ? 1 : 2))
 	timeout 30 nvme connect -t rdma -a "$server_address" -s 4420 -n "$nqn" -i 2 -W 2 --hostnqn "$host" \
 		--keep-alive-tmo=5 --reconnect-delay=1 --ctrl-loss-tmo=120
-	find_disk
+	nvme_disk "$nqn"
 	queues=$((2 * queues + 1))
-	[[ $(< "$name/queue_count") == "$queues" ]] || fail "$(< "$name/queue_count") queues, not $queues"
+	[[ $(< "$controller/queue_count") == "$queues" ]] || fail "$(< "$controller/queue_count") queues, not $queues"
 }
 
 # target KIND INLINE: in place of the one before.
 target()
 {
 	nvme disconnect -n "$nqn" || :
-	on_server target_down
+	on_server nvmet_down "$nqn"
 	on_server target_up "$@" || skip "the server's kernel has no $1"
 	on_rdma connect
 }
@@ -151,7 +99,7 @@ discover()
 
 copy_and_compare()
 {
-	find_disk
+	nvme_disk "$nqn"
 	head -c 16M /dev/urandom > /dev/shm/there
 	dd if=/dev/shm/there of="$disk" bs="$1" oflag=direct status=none
 	dd if="$disk" of=/dev/shm/back bs="$2" count=$((16 * 1024 * 1024 / $3)) iflag=direct status=none
@@ -160,7 +108,7 @@ copy_and_compare()
 
 verified_io()
 {
-	find_disk
+	nvme_disk "$nqn"
 	on_rdma verify "$disk" 100 --rw=randrw --bs=4k,64k --iodepth=16 --size=8M
 }
 
@@ -177,9 +125,9 @@ in_capsule()
 
 	for inline in 16384 0; do
 		target file "$inline"
-		before=$(sent)
+		before=$(sent "$client_device")
 		dd if=/dev/zero of="$disk" bs=4k count=200 oflag=direct status=none
-		after=$(sent)
+		after=$(sent "$client_device")
 		echo "$inline bytes in a capsule: $((after - before)) FPDUs"
 		if ((inline)); then
 			with=$((after - before))
@@ -193,23 +141,23 @@ in_capsule()
 
 during_io()
 {
-	find_disk
+	nvme_disk "$nqn"
 	while_verifying "$disk" 100 "$@"
-	find_disk
+	nvme_disk "$nqn"
 	copy_and_compare 1M 1M $((1024 * 1024))
 }
 
 reset_controller()
 {
-	echo 1 > "$name/reset_controller"
+	echo 1 > "$controller/reset_controller"
 }
 
 # The target drops the controller, and takes a new one a second later.
 lose_and_reconnect()
 {
-	on_server unlink_subsystem
+	on_server nvmet_unlink "$nqn"
 	sleep 1
-	on_server link_subsystem
+	on_server nvmet_link "$nqn"
 }
 
 reconnect()
@@ -226,7 +174,6 @@ soak_disk()
 }
 
 modules nvmet-rdma nvme-rdma
-mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
 hosts_up "$@"
 at_exit 'on_server server_down'
 at_exit client_down
