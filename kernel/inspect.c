@@ -195,10 +195,19 @@ static int details_end(struct sk_buff *msg, struct nlattr *nest, int err)
 	return 0;
 }
 
-static int fill_conn(struct sk_buff *msg, const struct ziw_conn *conn)
+static int fill_tcp(struct sk_buff *msg, const struct ziw_conn *conn)
 {
 	const struct tcp_sock *tp = tcp_sk(conn->sk);
 
+	return rdma_nl_put_driver_u32(msg, "tcp_unacked",
+				      READ_ONCE(tp->write_seq) -
+				      READ_ONCE(tp->snd_una)) ?:
+	       rdma_nl_put_driver_u32(msg, "tcp_retrans",
+				      READ_ONCE(tp->total_retrans));
+}
+
+static int fill_conn(struct sk_buff *msg, const struct ziw_conn *conn)
+{
 	return rdma_nl_put_driver_u32(msg, "initiator", conn->initiator) ?:
 	       rdma_nl_put_driver_u32(msg, "crc", conn->crc) ?:
 	       rdma_nl_put_driver_u32(msg, "tx_markers", conn->tx.batch.markers) ?:
@@ -211,11 +220,7 @@ static int fill_conn(struct sk_buff *msg, const struct ziw_conn *conn)
 	       rdma_nl_put_driver_u32(msg, "requests_out",
 				      READ_ONCE(conn->orq_head) -
 				      READ_ONCE(conn->orq_tail)) ?:
-	       rdma_nl_put_driver_u32(msg, "tcp_unacked",
-				      READ_ONCE(tp->write_seq) -
-				      READ_ONCE(tp->snd_una)) ?:
-	       rdma_nl_put_driver_u32(msg, "tcp_retrans",
-				      READ_ONCE(tp->total_retrans));
+	       fill_tcp(msg, conn);
 }
 
 /**
@@ -385,7 +390,6 @@ static int fill_setup(struct sk_buff *msg, const struct ziw_conn *conn)
 		[ZIW_CONN_LINGERING]	= "LINGERING",
 		[ZIW_CONN_DEAD]		= "DEAD",
 	};
-	const struct tcp_sock *tp = tcp_sk(conn->sk);
 	struct nlattr *nest = details_begin(msg);
 	int err;
 
@@ -393,9 +397,7 @@ static int fill_setup(struct sk_buff *msg, const struct ziw_conn *conn)
 		return -EMSGSIZE;
 	err = rdma_nl_put_driver_string(msg, "ziw_state", states[READ_ONCE(conn->state)]) ?:
 	      rdma_nl_put_driver_u32(msg, "initiator", conn->initiator) ?:
-	      rdma_nl_put_driver_u32(msg, "tcp_unacked",
-				     READ_ONCE(tp->write_seq) - READ_ONCE(tp->snd_una)) ?:
-	      rdma_nl_put_driver_u32(msg, "tcp_retrans", READ_ONCE(tp->total_retrans));
+	      fill_tcp(msg, conn);
 	return details_end(msg, nest, err);
 }
 
@@ -416,6 +418,7 @@ int ziw_fill_cm_id(struct sk_buff *msg, struct rdma_cm_id *id)
 	const struct ziw_conn *conn;
 	int err = 0;
 
+	/* While one is in the list it has its struct sock. */
 	spin_lock_bh(&dev->conns_lock);
 	conn = conn_of(dev, &id->route.addr);
 	if (conn)

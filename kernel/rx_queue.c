@@ -81,6 +81,17 @@ static u32 offset_of(const struct sk_buff *skb, u32 seq)
 	return seq - TCP_SKB_CB(skb)->seq - !!(TCP_SKB_CB(skb)->tcp_flags & TCPHDR_SYN);
 }
 
+/* Find the next byte in @skb or a buffer behind it. False: it is nowhere. */
+static bool enter_from(struct ziw_cursor *cur, struct sk_buff *skb)
+{
+	/* Buffers may overlap: TCP does not trim what was sent twice. */
+	skb_queue_walk_from(&cur->sk->sk_receive_queue, skb) {
+		if (enter(cur, skb, offset_of(skb, cur->seq)))
+			return true;
+	}
+	return false;
+}
+
 /**
  * ziw_cursor_init - begin at the first byte that was not read
  * @cur: to set up; cur->avail says how much there is
@@ -88,21 +99,12 @@ static u32 offset_of(const struct sk_buff *skb, u32 seq)
  */
 void ziw_cursor_init(struct ziw_cursor *cur, struct sock *sk)
 {
-	struct sk_buff *skb;
-	u32 off;
-
 	memset(cur, 0, sizeof(*cur));
 	cur->sk = sk;
 	cur->seq = tcp_sk(sk)->copied_seq;
 	cur->avail = tcp_inq(sk);
-	if (!cur->avail)
-		return;
-	skb_queue_walk(&sk->sk_receive_queue, skb) {
-		off = offset_of(skb, cur->seq);
-		if (off < skb->len && enter(cur, skb, off))
-			return;
-	}
-	cur->avail = 0;
+	if (cur->avail && !enter_from(cur, sk->sk_receive_queue.next))
+		cur->avail = 0;
 }
 
 /**
@@ -113,18 +115,7 @@ void ziw_cursor_init(struct ziw_cursor *cur, struct sock *sk)
  */
 bool ziw_cursor_move_on(struct ziw_cursor *cur)
 {
-	const struct sk_buff_head *queue = &cur->sk->sk_receive_queue;
-	struct sk_buff *skb = cur->skb;
-
-	if (next_piece(cur))
-		return true;
-	while (!skb_queue_is_last(queue, skb)) {
-		skb = skb_queue_next(queue, skb);
-		/* Buffers may overlap: TCP does not trim what was sent twice. */
-		if (enter(cur, skb, offset_of(skb, cur->seq)))
-			return true;
-	}
-	return false;
+	return next_piece(cur) || enter_from(cur, cur->skb->next);
 }
 
 static bool own_part(struct sk_buff *skb)
