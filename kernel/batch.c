@@ -188,6 +188,7 @@ static bool fpdu_copy(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
 {
 	struct ziw_batch *batch = fpdu->batch;
 
+	/* Nearly always there is room: short pieces, three to an FPDU, without a loop. */
 	if (!batch->markers) {
 		if (len > fpdu->run_room - fpdu->run_len)
 			return fpdu_copy_plain(fpdu, data, len);

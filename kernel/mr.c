@@ -18,13 +18,6 @@
 #define KNOWN_ACCESS	(IB_ACCESS_LOCAL_WRITE | REMOTE_ACCESS | IB_ACCESS_MW_BIND | \
 			 IB_ZERO_BASED | IB_ACCESS_OPTIONAL)
 
-/* Who reads @valid may use the memory for as long as it has the lock. */
-static void mr_set_valid(struct ziw_mr *mr, bool valid)
-{
-	lockdep_assert_held_write(&mr->lock);
-	mr->valid = valid;
-}
-
 /* --- lookup, in any context with bottom halves off --- */
 
 /**
@@ -345,7 +338,7 @@ static int mr_invalidate(struct ib_pd *pd, const struct ziw_qp *qp, u32 stag, bo
 	else if (ziw_mr_is_window(mr))
 		ziw_window_unbind(mr);
 	else
-		mr_set_valid(mr, false);
+		ziw_mr_set_valid(mr, false);
 	write_unlock(&mr->lock);
 	rcu_read_unlock();
 	return ret;
@@ -383,44 +376,6 @@ int ziw_mr_invalidate_by(struct ziw_qp *qp, u32 stag, bool remote)
 	return mr_invalidate(qp->ibqp.pd, qp, stag, remote);
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_mr_invalidate_by);
-
-/**
- * ziw_mr_fast_register - make a region's STag valid, IB_WR_REG_MR
- * @ibmr: region with its pages set by ib_map_mr_sg()
- * @key: new STag; differs from the old one in the key at most
- * @access: enum ib_access_flags
- *
- * Context: bottom halves off.
- * Return: 0, or -EINVAL if the region is in use or of another kind.
- */
-int ziw_mr_fast_register(struct ib_mr *ibmr, u32 key, int access)
-{
-	struct ziw_mr *mr = to_ziw_mr(ibmr);
-	int ret = -EINVAL;
-
-	write_lock(&mr->lock);
-	if (mr->type == ZIW_MR_FAST && !mr->valid &&
-	    ziw_stag_index(key) == ziw_stag_index(mr->stag)) {
-		/* Without new pages it is registered with those it had. */
-		if (mr->nr_next) {
-			swap(mr->blocks, mr->next_blocks);
-			swap(mr->starts, mr->next_starts);
-			mr->nr_blocks = mr->nr_next;
-			mr->nr_next = 0;
-		}
-		mr->stag = key;
-		mr->access = access;
-		mr->iova = access & IB_ZERO_BASED ? 0 : ibmr->iova;
-		mr->length = ibmr->length;
-		mr->block_shift = ilog2(ibmr->page_size);
-		mr->offset = ibmr->iova & (ibmr->page_size - 1);
-		mr_set_valid(mr, true);
-		ret = 0;
-	}
-	write_unlock(&mr->lock);
-	return ret;
-}
-EXPORT_SYMBOL_IF_KUNIT(ziw_mr_fast_register);
 
 /* --- registration, process context --- */
 
@@ -485,6 +440,7 @@ struct ziw_mr *ziw_mr_alloc(struct ib_pd *pd, enum ziw_mr_type type,
 	mr->stag = index << ZIW_STAG_KEY_BITS | (get_random_u32() & 0xff);
 	mr->ibmr.lkey = mr->stag;
 	mr->ibmr.rkey = mr->stag;
+	/* Its barrier: whoever finds the entry there finds it whole. */
 	cmpxchg(&dev->mr_slots[index % ZIW_MR_SLOTS], NULL, mr);
 	ziw_live_add(ZIW_LIVE_MR, 1);
 	return mr;
@@ -504,7 +460,7 @@ err_count:
 static void mr_publish(struct ziw_mr *mr)
 {
 	write_lock_bh(&mr->lock);
-	mr_set_valid(mr, true);
+	ziw_mr_set_valid(mr, true);
 	write_unlock_bh(&mr->lock);
 }
 
@@ -561,6 +517,7 @@ void ziw_mr_free(struct ziw_mr *mr)
  */
 void ziw_mr_retire(struct ziw_mr *mr)
 {
+	/* If the slot is its own; like the xarray, before the grace period that frees it. */
 	cmpxchg(&mr->dev->mr_slots[mr->index % ZIW_MR_SLOTS], mr, NULL);
 	xa_erase(&mr->dev->mrs, mr->index);
 	atomic_dec(&mr->dev->nr_mr);
@@ -589,7 +546,7 @@ int ziw_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	/* Binding counts under this lock. */
 	busy = atomic_read(&mr->windows);
 	if (!busy)
-		mr_set_valid(mr, false);
+		ziw_mr_set_valid(mr, false);
 	write_unlock_bh(&mr->lock);
 	if (busy)
 		return -EBUSY;
@@ -827,93 +784,4 @@ struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	if (mem.umem)
 		unpin(&mem);
 	return err ? ERR_PTR(err) : NULL;
-}
-
-/**
- * ziw_alloc_mr - verb: a region for fast registration
- * @pd: protection domain
- * @type: IB_MR_TYPE_MEM_REG, or IB_MR_TYPE_SG_GAPS for pieces of any length
- * @max_num_sg: pages or pieces, at most ZIW_MAX_FRMR_PAGES
- *
- * Context: process.
- * Return: the region, invalid until IB_WR_REG_MR, or an ERR_PTR.
- */
-struct ib_mr *ziw_alloc_mr(struct ib_pd *pd, enum ib_mr_type type,
-			   u32 max_num_sg)
-{
-	struct ziw_mr *mr;
-
-	if (type != IB_MR_TYPE_MEM_REG && type != IB_MR_TYPE_SG_GAPS)
-		return ERR_PTR(-EOPNOTSUPP);
-	if (!max_num_sg || max_num_sg > ZIW_MAX_FRMR_PAGES)
-		return ERR_PTR(-EINVAL);
-	mr = ziw_mr_alloc(pd, ZIW_MR_FAST, max_num_sg);
-	if (IS_ERR(mr))
-		return ERR_CAST(mr);
-	if (type == IB_MR_TYPE_SG_GAPS) {
-		mr->starts = kvcalloc(max_num_sg + 1, sizeof(*mr->starts), GFP_KERNEL);
-		mr->next_starts = kvcalloc(max_num_sg + 1, sizeof(*mr->starts), GFP_KERNEL);
-		if (!mr->starts || !mr->next_starts) {
-			ziw_mr_retire(mr);
-			return ERR_PTR(-ENOMEM);
-		}
-	}
-	return &mr->ibmr;
-}
-
-static int mr_set_page(struct ib_mr *ibmr, u64 addr)
-{
-	struct ziw_mr *mr = to_ziw_mr(ibmr);
-
-	if (mr->nr_next == mr->max_blocks)
-		return -ENOMEM;
-	mr->next_blocks[mr->nr_next++] = addr;
-	return 0;
-}
-
-/* As ib_sg_to_pages(), for pieces of any length. */
-static int map_gaps(struct ziw_mr *mr, struct scatterlist *sgl, int nents,
-		    unsigned int *offset)
-{
-	u64 skip = offset ? *offset : 0, length = 0;
-	struct scatterlist *sg;
-	int i;
-
-	if (nents <= 0 || skip > sg_dma_len(sgl))
-		return -EINVAL;
-	if (offset)
-		*offset = 0;
-	mr->ibmr.iova = sg_dma_address(sgl) + skip;
-	for_each_sg(sgl, sg, nents, i) {
-		if (mr->nr_next == mr->max_blocks)
-			break;
-		mr->next_blocks[mr->nr_next] = sg_dma_address(sg) + skip;
-		mr->next_starts[mr->nr_next++] = length;
-		length += sg_dma_len(sg) - skip;
-		skip = 0;
-	}
-	mr->next_starts[mr->nr_next] = length;
-	mr->ibmr.length = length;
-	return i;
-}
-
-/**
- * ziw_map_mr_sg - verb: set the pages of a region for fast registration
- * @ibmr: region; if valid, it keeps its pages until it is registered anew, since
- *	iser maps first, then posts the IB_WR_LOCAL_INV together with the IB_WR_REG_MR
- * @sg: DMA mapped; addresses are kernel addresses, since ziw uses virtual DMA
- * @nents: entries
- * @offset: into the first
- *
- * Return: entries mapped, or a negative error.
- */
-int ziw_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
-		  unsigned int *offset)
-{
-	struct ziw_mr *mr = to_ziw_mr(ibmr);
-
-	mr->nr_next = 0;
-	if (mr->starts)
-		return map_gaps(mr, sg, nents, offset);
-	return ib_sg_to_pages(ibmr, sg, nents, offset, mr_set_page);
 }

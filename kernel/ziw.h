@@ -299,6 +299,13 @@ static inline struct ziw_mr *to_ziw_mr(struct ib_mr *ibmr)
 	return container_of(ibmr, struct ziw_mr, ibmr);
 }
 
+/* Who reads @valid may use the memory for as long as it has the lock. */
+static inline void ziw_mr_set_valid(struct ziw_mr *mr, bool valid)
+{
+	lockdep_assert_held_write(&mr->lock);
+	mr->valid = valid;
+}
+
 static inline bool ziw_mr_is_window(const struct ziw_mr *mr)
 {
 	return mr->type == ZIW_MR_WINDOW1 || mr->type == ZIW_MR_WINDOW2;
