@@ -119,3 +119,14 @@ progress()
 	fi
 	say "$label: $((SECONDS - start)) s"
 }
+
+# What in a kernel log means that the kernel found a fault, whatever the command said.
+# shellcheck disable=SC2034 # for those that source this
+FAULTS='WARNING:|BUG:|Oops|general protection|Call Trace|Kernel panic|kernel panic'
+FAULTS+='|possible recursive locking|possible circular locking|inconsistent lock state|INFO: possible'
+FAULTS+='|suspicious RCU usage|=====================|KASAN|KCSAN|KFENCE|UBSAN|refcount_t|unreferenced object'
+FAULTS+='|blocked for more than|soft lockup|hard LOCKUP|rcu: INFO|detected stalls|self-detected stall'
+FAULTS+='|unregister_netdevice: waiting for|scheduling while atomic|sleeping function called'
+FAULTS+='|Objects remaining|list_add corruption|list_del corruption|DEBUG_LOCKS_WARN_ON|ODEBUG'
+FAULTS+='|unable to handle|Bad page state|double free|ziw: leak:|initramfs: '
+FAULTS+='|leak detector disabled|turning off the locking|lockdep is off|Attempt to release'
