@@ -96,10 +96,22 @@ void ziw_conn_retry(struct ziw_conn *conn, unsigned long delay)
 		ziw_conn_put(conn);
 }
 
-static void conn_retry_work(struct work_struct *work)
+/**
+ * ziw_conn_collect - run the transmit engine soon, from a work item
+ * @conn: as for ziw_conn_kick()
+ *
+ * Context: any.
+ */
+void ziw_conn_collect(struct ziw_conn *conn)
 {
-	struct ziw_conn *conn = container_of(to_delayed_work(work), struct ziw_conn,
-					     retry);
+	if (kref_get_unless_zero(&conn->ref) &&
+	    !queue_work(ziw_send_wq, &conn->collect))
+		ziw_conn_put(conn);
+}
+
+/* Run the transmit engine, and put the work item's reference. */
+static void conn_send(struct ziw_conn *conn)
+{
 	struct sock *sk = conn->sk;
 	bool owned;
 
@@ -113,6 +125,16 @@ static void conn_retry_work(struct work_struct *work)
 	if (owned)
 		ziw_conn_retry(conn, 1);
 	ziw_conn_put(conn);
+}
+
+static void conn_retry_work(struct work_struct *work)
+{
+	conn_send(container_of(to_delayed_work(work), struct ziw_conn, retry));
+}
+
+static void conn_collect_work(struct work_struct *work)
+{
+	conn_send(container_of(work, struct ziw_conn, collect));
 }
 
 /**
@@ -230,7 +252,7 @@ void ziw_conn_stream_start(struct ziw_conn *conn)
 	ziw_rx_run(conn);
 	local_bh_enable();
 	release_sock(sk);
-	ziw_tx_kick(conn->qp);
+	ziw_tx_kick(conn->qp, 0);
 }
 
 /* --- out of it --- */
@@ -585,6 +607,7 @@ struct ziw_conn *ziw_conn_alloc(struct ziw_dev *dev, struct socket *sock,
 	INIT_WORK(&conn->setup_work, conn_setup_work);
 	INIT_DELAYED_WORK(&conn->timer, conn_timer_work);
 	INIT_DELAYED_WORK(&conn->retry, conn_retry_work);
+	INIT_WORK(&conn->collect, conn_collect_work);
 	ziw_fault_init(&conn->tx_fault, conn);
 	ziw_fault_init(&conn->rx_fault, conn);
 	ziw_live_add(ZIW_LIVE_CONN, 1);

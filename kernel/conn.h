@@ -80,6 +80,7 @@ struct ziw_tx_wqe {
  * @hello: to a ziw that said hello, the answer is still to be sent
  * @peer_ulpdu: largest ULPDU that the peer takes, if it is a ziw; 0: unknown
  * @idle: nothing to do when the engine last ran; what is posted rings the doorbell
+ * @streak: doorbells since the peer last sent a message by itself, up to a bound
  * @failed: nothing more is sent
  * @terminate: @term is to be sent
  * @terminated: it is with TCP
@@ -99,6 +100,7 @@ struct ziw_tx {
 	bool			hello;
 	u32			peer_ulpdu;
 	bool			idle;
+	u8			streak;
 	bool			failed;
 	bool			terminate;
 	bool			terminated;
@@ -264,6 +266,7 @@ enum ziw_conn_flag {
  *              that a ULP sees requests in the order in which its peer connected
  * @timer: sets ZIW_CONN_TIMEOUT
  * @retry: runs the transmit engine when memory was short or the socket owned
+ * @collect: runs it when a doorbell was left to be one with the next
  * @qp: attached queue pair; set before ZIW_CONN_IN_STREAM, cleared with the
  *      socket lock held
  * @crc: FPDUs carry a CRC; constant while in stream
@@ -312,6 +315,7 @@ struct ziw_conn {
 	struct work_struct	setup_work;
 	struct delayed_work	timer;
 	struct delayed_work	retry;
+	struct work_struct	collect;
 
 	struct ziw_qp		*qp;
 	bool			crc;
@@ -348,6 +352,7 @@ void ziw_conn_get(struct ziw_conn *conn);
 void ziw_conn_put(struct ziw_conn *conn);
 void ziw_conn_kick(struct ziw_conn *conn);
 void ziw_conn_retry(struct ziw_conn *conn, unsigned long delay);
+void ziw_conn_collect(struct ziw_conn *conn);
 void ziw_conn_abort(struct ziw_conn *conn);
 void ziw_conn_start_timer(struct ziw_conn *conn, unsigned int seconds);
 void ziw_conn_stop_timer(struct ziw_conn *conn);
@@ -387,7 +392,7 @@ void ziw_listen_put(struct ziw_listen *listen);
 /* send.c */
 void ziw_tx_run(struct ziw_conn *conn);
 bool ziw_tx_due(const struct ziw_conn *conn);
-void ziw_tx_kick(struct ziw_qp *qp);
+void ziw_tx_kick(struct ziw_qp *qp, u32 busy);
 void ziw_tx_terminate(struct ziw_conn *conn, const struct ziw_terminate *term);
 void ziw_tx_reap(struct ziw_conn *conn);
 u32 ziw_orq_token(u32 msn);

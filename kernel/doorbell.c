@@ -28,7 +28,7 @@ static long doorbell_ring(void *owner, unsigned int cmd, unsigned long arg)
 	if (!qp || qp->ctx != ctx)
 		return -ENOENT;
 	if (!(arg & ZIW_DOORBELL_RECV))
-		ziw_ring_sq(qp);
+		ziw_ring_sq(qp, arg >> ZIW_DOORBELL_BUSY_SHIFT & ZIW_DOORBELL_BUSY_MAX);
 	else if (!qp->srq)
 		ziw_ring_rq(qp);
 	else

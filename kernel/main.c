@@ -21,6 +21,9 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_wq);
 /* Request Frames, sent and received in turn; nothing on it waits for a peer. */
 struct workqueue_struct *ziw_setup_wq;
 
+/* Sends that were collected: soon, and where the administrator wants them (WQ_SYSFS). */
+struct workqueue_struct *ziw_send_wq;
+
 atomic64_t ziw_live[ZIW_LIVE_NUM];
 EXPORT_SYMBOL_IF_KUNIT(ziw_live);
 
@@ -388,10 +391,16 @@ static int __init ziw_init(void)
 		err = -ENOMEM;
 		goto err_wq;
 	}
+	ziw_send_wq = alloc_workqueue("ziw-send", WQ_UNBOUND |
+						  WQ_MEM_RECLAIM | WQ_SYSFS, 0);
+	if (!ziw_send_wq) {
+		err = -ENOMEM;
+		goto err_setup_wq;
+	}
 	ziw_fault_wq = alloc_workqueue("ziw-fault", WQ_UNBOUND, 0);
 	if (!ziw_fault_wq) {
 		err = -ENOMEM;
-		goto err_setup_wq;
+		goto err_send_wq;
 	}
 	err = register_pernet_subsys(&ziw_net_ops);
 	if (err)
@@ -411,6 +420,8 @@ err_pernet:
 	unregister_pernet_subsys(&ziw_net_ops);
 err_fault_wq:
 	destroy_workqueue(ziw_fault_wq);
+err_send_wq:
+	destroy_workqueue(ziw_send_wq);
 err_setup_wq:
 	destroy_workqueue(ziw_setup_wq);
 err_wq:
@@ -426,6 +437,7 @@ static void __exit ziw_exit(void)
 	ib_unregister_driver(ZIW_RDMA_DRIVER_ID);
 	unregister_pernet_subsys(&ziw_net_ops);
 	destroy_workqueue(ziw_fault_wq);
+	destroy_workqueue(ziw_send_wq);
 	destroy_workqueue(ziw_setup_wq);
 	destroy_workqueue(ziw_wq);
 	/* Regions and connections are freed by RCU callbacks. */

@@ -157,13 +157,14 @@ static int post_one(struct ziw_qp *qp, const struct ib_send_wr *wr)
 /**
  * ziw_ring_sq - the doorbell of an SQ
  * @qp: queue pair
+ * @busy: WQEs posted before that its owner has not seen complete
  *
  * Context: any.
  */
-void ziw_ring_sq(struct ziw_qp *qp)
+void ziw_ring_sq(struct ziw_qp *qp, u32 busy)
 {
 	ziw_stat_inc(qp->dev, ZIW_STAT_SQ_DOORBELLS);
-	ziw_tx_kick(qp);
+	ziw_tx_kick(qp, busy);
 }
 
 /**
@@ -193,11 +194,13 @@ int ziw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		  const struct ib_send_wr **bad_wr)
 {
 	struct ziw_qp *qp = to_ziw_qp(ibqp);
+	struct ziw_ring *ring = &qp->sq.ring;
 	unsigned long irq;
 	int err = 0;
+	u32 busy;
 
 	if (!wr) {
-		ziw_ring_sq(qp);
+		ziw_ring_sq(qp, 0);
 		return 0;
 	}
 	if (!ziw_qp_is_kernel(qp) || READ_ONCE(qp->state) == ZIW_QP_RESET) {
@@ -206,6 +209,7 @@ int ziw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	}
 
 	spin_lock_irqsave(&qp->sq.post_lock, irq);
+	busy = ring->post - READ_ONCE(ring->hdr->cons);
 	for (; wr; wr = wr->next) {
 		err = post_one(qp, wr);
 		if (err) {
@@ -215,8 +219,8 @@ int ziw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	}
 	spin_unlock_irqrestore(&qp->sq.post_lock, irq);
 
-	if (ziw_ring_needs_doorbell(&qp->sq.ring))
-		ziw_ring_sq(qp);
+	if (ziw_ring_needs_doorbell(ring))
+		ziw_ring_sq(qp, busy);
 	return err;
 }
 

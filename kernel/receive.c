@@ -82,8 +82,10 @@ static void rx_handled(const struct ziw_rx_fpdu *fpdu)
 	conn->rx.fpdus++;
 	conn->rx.payload += fpdu->payload;
 	/* A responder has copied what it sends: nobody waits to use it again. */
-	if (!fpdu->hdr.tagged || fpdu->hdr.opcode != RDMAP_READ_RESP)
+	if (fpdu->hdr.opcode != RDMAP_READ_RESP && fpdu->hdr.opcode != RDMAP_ATOMIC_RESP) {
 		conn->rx.unacked += fpdu->payload;
+		conn->tx.streak = 0;
+	}
 	if (fpdu->hdr.last && conn->rx.unacked >= PROMPT_ACK_BYTES) {
 		conn->rx.unacked = 0;
 		inet_csk(conn->sk)->icsk_ack.pending |= ICSK_ACK_NOW;

@@ -20,6 +20,9 @@
 /* Enough that the peer handles one while the next ones come. */
 #define LARGE_FPDUS_PER_WINDOW	4
 
+/* So many in a row, with no message of the peer between, are a stream. */
+#define COLLECT_AFTER_DOORBELLS	8
+
 /**
  * ziw_tx_max_payload - most payload of one FPDU
  * @conn: connection; socket lock held
@@ -706,15 +709,19 @@ void ziw_tx_reap(struct ziw_conn *conn)
 	ziw_sq_retire(qp);
 }
 
-/* Give the batch to TCP. Return: whether all of it was taken. */
-static bool tx_push(struct ziw_conn *conn)
+/*
+ * Give the batch to TCP. With @more it may keep a segment that is not full until it is
+ * called again, or the peer has acknowledged what went before. Return: whether all of the
+ * batch was taken.
+ */
+static bool tx_push(struct ziw_conn *conn, bool more)
 {
 	struct ziw_tx *tx = &conn->tx;
 	int err;
 
 	if (!tx->batch.bytes)
 		return true;
-	err = ziw_llp_send(conn->sk, &tx->batch, tx->wqe.active || tx->resp_sent);
+	err = ziw_llp_send(conn->sk, &tx->batch, more);
 	if (!err)
 		return true;
 	if (err == -EAGAIN) {
@@ -741,13 +748,14 @@ static bool tx_work(struct ziw_conn *conn)
 	enum ziw_tx_result ret = ZIW_TX_BUILT;
 
 	ziw_ring_busy(&qp->sq.ring);
-	if (!tx_push(conn))
+	if (!tx_push(conn, tx->wqe.active || tx->resp_sent))
 		return false;
 	while (!tx->failed) {
 		ret = tx_build(conn);
 		if (ret == ZIW_TX_BUILT)
 			continue;
-		if (!tx_push(conn) || ret != ZIW_TX_FULL)
+		if (!tx_push(conn, ret == ZIW_TX_FULL || tx->wqe.active || tx->resp_sent) ||
+		    ret != ZIW_TX_FULL)
 			break;
 	}
 	ziw_tx_reap(conn);
@@ -815,13 +823,55 @@ void ziw_tx_run(struct ziw_conn *conn)
 	tx->running = false;
 }
 
+/*
+ * Whether a doorbell can wait for more to send. A poster that keeps several on their way
+ * does not wait for this one; unless it answers its peer, where a delay delays both.
+ */
+static bool tx_may_collect(struct ziw_conn *conn, u32 busy)
+{
+	u32 least = ziw_param(conn->dev, ZIW_PARAM_COLLECT);
+
+	if (conn->tx.streak < COLLECT_AFTER_DOORBELLS) {
+		conn->tx.streak++;
+		return false;
+	}
+	return least && busy >= least;
+}
+
+/*
+ * Leave it to a work item: what is posted until that runs goes to TCP with it, in few
+ * large packets, and needs no doorbell. Return: false if it cannot.
+ */
+static bool tx_collect(struct ziw_conn *conn)
+{
+	struct ziw_qp *qp = conn->qp;
+	bool open = false;
+
+	if (!qp)
+		return false;
+	spin_lock(&qp->lock);
+	/* In other states doorbells are for others. */
+	if (qp->state == ZIW_QP_RTS) {
+		ziw_ring_busy(&qp->sq.ring);
+		conn->tx.idle = false;
+		open = true;
+	}
+	spin_unlock(&qp->lock);
+	if (open)
+		ziw_conn_collect(conn);
+	return open;
+}
+
 /**
- * ziw_tx_kick - the doorbell: send what was posted, in the caller's context
+ * ziw_tx_kick - the doorbell: send what was posted
  * @qp: queue pair
+ * @busy: WQEs posted before that its owner has not seen complete
+ *
+ * It is sent in the caller's context, or by a work item together with what follows.
  *
  * Context: any.
  */
-void ziw_tx_kick(struct ziw_qp *qp)
+void ziw_tx_kick(struct ziw_qp *qp, u32 busy)
 {
 	struct ziw_conn *conn;
 	struct sock *sk;
@@ -843,10 +893,10 @@ void ziw_tx_kick(struct ziw_qp *qp)
 	sk = conn->sk;
 	local_bh_disable();
 	bh_lock_sock(sk);
-	if (!sock_owned_by_user(sk))
-		ziw_tx_run(conn);
-	else
+	if (sock_owned_by_user(sk))
 		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
+	else if (!tx_may_collect(conn, busy) || !tx_collect(conn))
+		ziw_tx_run(conn);
 	bh_unlock_sock(sk);
 	local_bh_enable();
 out:

@@ -79,11 +79,13 @@ static inline void ziw_live_add(enum ziw_live what, s64 n)
 /* For everything that has to leave softirq; unbound, since its items wait for locks. */
 extern struct workqueue_struct *ziw_wq;
 extern struct workqueue_struct *ziw_setup_wq;
+extern struct workqueue_struct *ziw_send_wq;
 
 /* Parameters of a device; params.c says what each may be. */
 enum ziw_param {
 	ZIW_PARAM_COPY_THRESHOLD,
 	ZIW_PARAM_MAX_FPDU,
+	ZIW_PARAM_COLLECT,
 	ZIW_PARAM_SETUP_TIMEOUT,
 	ZIW_PARAM_CLOSE_TIMEOUT,
 	ZIW_PARAM_USER_TIMEOUT,
@@ -690,7 +692,7 @@ int ziw_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 int ziw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		 struct ib_qp_init_attr *init);
 int ziw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
-void ziw_ring_sq(struct ziw_qp *qp);
+void ziw_ring_sq(struct ziw_qp *qp, u32 busy);
 void ziw_ring_rq(struct ziw_qp *qp);
 int ziw_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		  const struct ib_send_wr **bad_wr);

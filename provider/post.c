@@ -111,14 +111,22 @@ bool ziw_ring_need_doorbell(const struct ziw_ring *ring)
 	       ZIW_RING_NEED_DOORBELL;
 }
 
+/* For the doorbell: what was posted so far and was not seen to complete. SQ lock held. */
+uint32_t ziw_sq_busy(const struct ziw_qp *qp)
+{
+	uint32_t busy = qp->sq.ring.prod - ziw_load_acquire(qp->sq.freed);
+
+	return busy < ZIW_DOORBELL_BUSY_MAX ? busy : ZIW_DOORBELL_BUSY_MAX;
+}
+
 /* Negative: there is no file to ring on. */
-static int ziw_doorbell_file(const struct ibv_qp *ibqp, uint32_t queue)
+static int ziw_doorbell_file(const struct ibv_qp *ibqp, uint32_t what)
 {
 	int fd = to_ziw_context(ibqp->context)->doorbell_fd;
 
 	if (fd < 0)
 		return -1;
-	if (ioctl(fd, ZIW_IOC_DOORBELL, (unsigned long)(ibqp->qp_num | queue)))
+	if (ioctl(fd, ZIW_IOC_DOORBELL, (unsigned long)(ibqp->qp_num | what)))
 		return errno;
 	return 0;
 }
@@ -127,9 +135,9 @@ static int ziw_doorbell_file(const struct ibv_qp *ibqp, uint32_t queue)
  * The kernel allocates for the commands, but what is in the ring cannot be
  * taken back: to fail for want of memory would have the caller post it twice.
  */
-int ziw_doorbell_send(struct ibv_qp *ibqp)
+int ziw_doorbell_send(struct ibv_qp *ibqp, uint32_t busy)
 {
-	int ret = ziw_doorbell_file(ibqp, 0);
+	int ret = ziw_doorbell_file(ibqp, busy << ZIW_DOORBELL_BUSY_SHIFT);
 	struct ibv_send_wr *none;
 
 	if (ret >= 0)
@@ -281,7 +289,7 @@ int ziw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	struct ziw_qp *qp = to_ziw_qp(ibqp);
 	struct ziw_ring *ring = &qp->sq.ring;
 	struct ibv_send_wr *first = wr;
-	uint32_t prod;
+	uint32_t prod, busy;
 	int ret = 0;
 	int err;
 
@@ -295,6 +303,7 @@ int ziw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	}
 
 	ziw_lock(&qp->sq.lock);
+	busy = ziw_sq_busy(qp);
 	for (prod = ring->prod; wr; wr = wr->next, prod++) {
 		if (ziw_wq_full(&qp->sq, prod))
 			ret = ENOMEM;
@@ -310,7 +319,7 @@ int ziw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	ziw_unlock(&qp->sq.lock);
 
 	if (wr != first && ziw_ring_need_doorbell(ring)) {
-		err = ziw_doorbell_send(ibqp);
+		err = ziw_doorbell_send(ibqp, busy);
 		if (err) {
 			*bad_wr = first;
 			return err;
@@ -357,7 +366,7 @@ int ziw_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind
 	ziw_unlock(&qp->sq.lock);
 
 	if (!ret && ziw_ring_need_doorbell(ring))
-		ret = ziw_doorbell_send(ibqp);
+		ret = ziw_doorbell_send(ibqp, 0);
 	return ret;
 }
 

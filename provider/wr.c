@@ -48,6 +48,7 @@ static int ziw_wr_complete(struct ibv_qp_ex *ibqp)
 {
 	struct ziw_qp *qp = to_ziw_qp_ex(ibqp);
 	struct ziw_ring *ring = &qp->sq.ring;
+	uint32_t busy = ziw_sq_busy(qp);
 	bool posted;
 	int ret;
 
@@ -58,7 +59,7 @@ static int ziw_wr_complete(struct ibv_qp_ex *ibqp)
 	ziw_unlock(&qp->sq.lock);
 
 	if (posted && ziw_ring_need_doorbell(ring))
-		ret = ziw_doorbell_send(&ibqp->qp_base);
+		ret = ziw_doorbell_send(&ibqp->qp_base, busy);
 	return ret;
 }
 

@@ -340,7 +340,8 @@ void ziw_cq_fill_ex(struct ziw_cq *cq);
 bool ziw_wq_full(struct ziw_wq *wq, uint32_t prod);
 void ziw_ring_publish(struct ziw_ring *ring, uint32_t prod);
 bool ziw_ring_need_doorbell(const struct ziw_ring *ring);
-int ziw_doorbell_send(struct ibv_qp *ibqp);
+uint32_t ziw_sq_busy(const struct ziw_qp *qp);
+int ziw_doorbell_send(struct ibv_qp *ibqp, uint32_t busy);
 void ziw_fill_bind(struct ziw_sq_wqe *wqe, const struct ibv_mw *mw,
 		   uint32_t rkey, const struct ibv_mw_bind_info *info);
 int ziw_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,

@@ -266,9 +266,15 @@ struct ziw_alloc_context_resp {
  * queue pair's SQ, or RQ, as the verbs commands POST_SEND and POST_RECV ring it. ENOENT:
  * this context has no such queue pair; ENODEV: the context is gone; EINVAL: it has
  * an SRQ.
+ *
+ * For an SQ, bits 24 to 30 say how many work requests the program had posted before and
+ * has not seen complete; ZIW_DOORBELL_BUSY_MAX stands for all from there on. Where there are
+ * many, it does not wait for this one, and the kernel may send several together.
  */
 #define ZIW_IOC_DOORBELL	_IO('z', 0x69)
 #define ZIW_DOORBELL_QPN	0xffffff
+#define ZIW_DOORBELL_BUSY_SHIFT	24
+#define ZIW_DOORBELL_BUSY_MAX	0x7f
 #define ZIW_DOORBELL_RECV	0x80000000
 
 struct ziw_alloc_pd_resp {

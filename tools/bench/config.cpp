@@ -152,10 +152,10 @@ std::string Config::text() const
 	std::ostringstream to;
 
 	to << "operation=" << name(operation) << " transport=" << text_of(transports, transport)
-	   << " latency=" << latency << " poll=" << poll << " size=" << size << " depth=" << depth
-	   << " qps=" << qps << " threads=" << threads << " inline=" << inline_size
-	   << " signal=" << signal << " list=" << list << " messages=" << messages
-	   << " milliseconds=" << milliseconds;
+	   << " latency=" << latency << " poll=" << poll << " small_pages=" << small_pages
+	   << " size=" << size << " depth=" << depth << " qps=" << qps << " threads=" << threads
+	   << " inline=" << inline_size << " signal=" << signal << " list=" << list
+	   << " messages=" << messages << " milliseconds=" << milliseconds;
 	return to.str();
 }
 
@@ -178,6 +178,7 @@ Config Config::parse(const std::string &text)
 	config.transport = find(transports, fields["transport"], "transport");
 	config.latency = get("latency", 1);
 	config.poll = get("poll", 1);
+	config.small_pages = get("small_pages", 1);
 	config.size = get("size", max_size);
 	config.depth = get32("depth");
 	config.qps = get32("qps");
@@ -252,6 +253,8 @@ Options parse_options(int argc, char **argv)
 			c.latency = true;
 		else if (word == "--poll")
 			c.poll = true;
+		else if (word == "--small-pages")
+			c.small_pages = true;
 		else if (word == "--tcp")
 			c.transport = find(transports, value(), "way to send over TCP");
 		else if (word == "--size" || word == "-s")
@@ -324,6 +327,7 @@ OPERATION: write, read, send, write-imm, fetch-add, cmp-swap; or idle, which onl
   -t, --time S          seconds per size (default 2)
       --latency         one at a time: half of a round trip; of read and atomics a whole one
       --poll            poll for completions, instead of sleeping until one comes
+      --small-pages     memory in pages of 4 KiB, which lie anywhere; without it in huge pages, if there are any
       --qps N           connections (default 1)
       --threads N       threads on each side, which share the connections (default 1; TCP: one per connection)
       --inline N        hand over payloads up to N bytes with the work request (default 0)

@@ -26,7 +26,7 @@ const char *name(Transport transport);
 struct Config {
 	Operation operation = Operation::write;
 	Transport transport = Transport::rdma;
-	bool latency = false, poll = false;
+	bool latency = false, poll = false, small_pages = false;
 	uint64_t size = 65536;
 	uint32_t depth = 16, qps = 1, threads = 1, inline_size = 0, signal = 1, list = 1;
 	/* 0: as many as there is time for. */

@@ -186,7 +186,7 @@ void Rdma::open(ibv_context *context)
 					 " entries: lower --depth or --qps, or raise --threads");
 
 	pd_.reset(check(ibv_alloc_pd(context), "ibv_alloc_pd"));
-	memory_ = verbs::Pages(layout.each() * config.qps);
+	memory_ = pages_for(config, layout.each() * config.qps);
 	constexpr int all =
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	mr_.reset(ibv_reg_mr(pd_.get(), memory_.data(), memory_.size(),

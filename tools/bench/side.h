@@ -42,6 +42,12 @@ constexpr std::size_t max_samples = 5'000'000;
 /* So many round trips before the first that counts. */
 constexpr uint64_t warm_up_trips = 16;
 
+/* Memory for what is sent and received. */
+inline verbs::Pages pages_for(const Config &config, uint64_t size)
+{
+	return config.small_pages ? verbs::Pages(size) : verbs::Pages::huge(size);
+}
+
 class Side {
 public:
 	virtual ~Side() = default;

@@ -74,7 +74,7 @@ public:
 		auto target = config_.messages ? config_.share(thread)
 					       : std::numeric_limits<uint64_t>::max();
 
-		verbs::Pages buffer(std::max<uint64_t>(config_.size, atomic_request));
+		auto buffer = pages_for(config_, std::max<uint64_t>(config_.size, atomic_request));
 		ZIW_BENCH_MARK(0x01);
 		if (config_.latency)
 			ping_pong(fd, buffer.data(), target);
@@ -256,14 +256,14 @@ public:
 		auto size = std::clamp(config_.size, least_buffer, most_buffer);
 		if (config_.latency || config_.is_request())
 			size = std::max(size, config_.size);
-		verbs::Pages buffer(size);
+		auto buffer = pages_for(config_, size);
 
 		if (config_.latency && !config_.is_request())
 			ping_pong(fd, buffer.data());
 		else if (config_.is_request())
 			answer(fd, buffer.data());
 		else
-			sink(fd, buffer);
+			sink(fd, buffer.data(), size);
 	}
 
 private:
@@ -277,12 +277,12 @@ private:
 		}
 	}
 
-	void sink(int fd, verbs::Pages &buffer)
+	void sink(int fd, unsigned char *buffer, uint64_t size)
 	{
 		uint64_t bytes = 0, told = 0;
 
 		for (;;) {
-			auto n = ::recv(fd, buffer.data(), buffer.size(), 0);
+			auto n = ::recv(fd, buffer, size, 0);
 			if (n < 0 && errno == EINTR)
 				continue;
 			if (n < 0)

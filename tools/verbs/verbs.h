@@ -137,6 +137,24 @@ public:
 			fail("mmap");
 		data_ = static_cast<unsigned char *>(p);
 	}
+	/* Like that, but in huge pages, as far as the system has them to give. */
+	static Pages huge(std::size_t size)
+	{
+		constexpr std::size_t huge_page = 2 << 20;
+		auto whole = (size + huge_page - 1) / huge_page * huge_page;
+		Pages pages(whole + huge_page);
+		auto skip = -reinterpret_cast<uintptr_t>(pages.data_) % huge_page;
+
+		if (skip)
+			munmap(pages.data_, skip);
+		if (skip != huge_page)
+			munmap(pages.data_ + skip + whole, huge_page - skip);
+		pages.data_ += skip;
+		pages.size_ = whole;
+		/* A kernel without them says so; the pages are as good. */
+		madvise(pages.data_, whole, MADV_HUGEPAGE);
+		return pages;
+	}
 	Pages(Pages &&other) noexcept
 		: data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0))
 	{
