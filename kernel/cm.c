@@ -283,12 +283,27 @@ static void set_tos(struct socket *sock, const struct iw_cm_id *cm_id)
 	}
 }
 
-/*
- * Begin to connect as @params say, which may be the connection to replace. On
- * success the connection has taken over @qp's reference.
+/**
+ * struct offer - what a Request Frame will say
+ * @rev: MPA revision
+ * @ird: IRD that the ULP asked for
+ * @ord: ORD that the ULP asked for
+ * @pd_len: bytes of @pd, at most ZIW_MAX_CM_PRIVATE
+ * @pd: private data
+ * @before: connection that is to be replaced, or NULL
  */
+struct offer {
+	u8			rev;
+	u32			ird;
+	u32			ord;
+	u8			pd_len;
+	const void		*pd;
+	const struct ziw_conn	*before;
+};
+
+/* Begin to connect. On success the connection has taken over @qp's reference. */
 static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
-			 struct ziw_qp *qp, const struct ziw_conn *params)
+			 struct ziw_qp *qp, const struct offer *offer)
 {
 	struct sockaddr_storage *remote = &cm_id->m_remote_addr;
 	struct ziw_conn *conn;
@@ -313,16 +328,16 @@ static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
 
 	/* A fallback holds the mutex of the connection that it replaces. */
 	mutex_lock_nested(&conn->mutex, SINGLE_DEPTH_NESTING);
-	conn->rev = params->rev;
-	conn->want_ird = params->want_ird;
-	conn->want_ord = params->want_ord;
-	conn->pd_len = params->pd_len;
-	memcpy(conn->pd, params->pd, params->pd_len);
+	conn->rev = offer->rev;
+	conn->want_ird = offer->ird;
+	conn->want_ord = offer->ord;
+	conn->pd_len = offer->pd_len;
+	memcpy(conn->setup->pd, offer->pd, offer->pd_len);
 	ziw_llp_install(conn->sk, conn);
 	err = kernel_connect(sock, ziw_sockaddr(remote), addr_len(remote), O_NONBLOCK);
 	if (err == -EINPROGRESS)
 		err = 0;
-	if (!err && !remember_qp(conn, qp, params))
+	if (!err && !remember_qp(conn, qp, offer->before))
 		err = -EINVAL;
 	if (err) {
 		ziw_conn_finish(conn);
@@ -356,7 +371,13 @@ out:
 int ziw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
 {
 	struct ziw_dev *dev = to_ziw_dev(cm_id->device);
-	struct ziw_conn *params;
+	const struct offer offer = {
+		.rev	= ziw_param(dev, ZIW_PARAM_MPA_REV),
+		.ird	= min_t(u32, param->ird, ZIW_MAX_IRD),
+		.ord	= min_t(u32, param->ord, ZIW_MAX_ORD),
+		.pd_len	= param->private_data_len,
+		.pd	= param->private_data,
+	};
 	struct ziw_qp *qp;
 	int err;
 
@@ -368,21 +389,9 @@ int ziw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
 	qp = find_qp(dev, param->qpn);
 	if (!qp)
 		return -EINVAL;
-	params = kvzalloc(sizeof(*params), GFP_KERNEL);
-	if (!params) {
-		ziw_qp_put(qp);
-		return -ENOMEM;
-	}
-	params->rev = ziw_param(dev, ZIW_PARAM_MPA_REV);
-	params->want_ird = min_t(u32, param->ird, ZIW_MAX_IRD);
-	params->want_ord = min_t(u32, param->ord, ZIW_MAX_ORD);
-	params->pd_len = param->private_data_len;
-	memcpy(params->pd, param->private_data, param->private_data_len);
-
-	err = start_connect(dev, cm_id, qp, params);
+	err = start_connect(dev, cm_id, qp, &offer);
 	if (err)
 		ziw_qp_put(qp);
-	kvfree(params);
 	return err;
 }
 
@@ -396,12 +405,19 @@ int ziw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param)
  */
 int ziw_cm_fallback(struct ziw_conn *conn)
 {
+	const struct offer offer = {
+		.rev	= 1,
+		.ird	= conn->want_ird,
+		.ord	= conn->want_ord,
+		.pd_len	= conn->pd_len,
+		.pd	= conn->setup->pd,
+		.before	= conn,
+	};
 	int err;
 
-	conn->rev = 1;
 	/* Each connection has a reference of its own. */
 	ziw_qp_get(conn->want_qp);
-	err = start_connect(conn->dev, conn->cm_id, conn->want_qp, conn);
+	err = start_connect(conn->dev, conn->cm_id, conn->want_qp, &offer);
 	if (err) {
 		ziw_qp_put(conn->want_qp);
 		return err;

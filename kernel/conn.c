@@ -21,16 +21,70 @@ MODULE_PARM_DESC(first_msn, "first MSN of each untagged queue, for tests (1)");
 #define first_msn	1
 #endif
 
+/* Their size is just beyond one of kmalloc's. */
+static struct kmem_cache *conn_cache;
+
+/**
+ * ziw_conn_cache_init - where connections come from
+ *
+ * Context: process, before any.
+ * Return: 0 or -ENOMEM.
+ */
+int ziw_conn_cache_init(void)
+{
+	conn_cache = KMEM_CACHE(ziw_conn, SLAB_HWCACHE_ALIGN);
+	return conn_cache ? 0 : -ENOMEM;
+}
+
+/**
+ * ziw_conn_cache_exit - all of them were freed, after RCU
+ *
+ * Context: process.
+ */
+void ziw_conn_cache_exit(void)
+{
+	kmem_cache_destroy(conn_cache);
+}
+
 /* --- references, work, timer --- */
+
+/* Places for requests of both sides, as far as they were made. */
+static void free_requests(struct ziw_conn *conn)
+{
+	u32 i;
+
+	if (conn->irq)
+		for (i = 0; i < ziw_irq_slots(conn) / ZIW_IRQ_BLOCK; i++)
+			kfree(conn->irq[i]);
+	kfree(conn->irq);
+	kvfree(conn->orq);
+}
+
+static int alloc_requests(struct ziw_conn *conn, u32 sq_slots)
+{
+	struct ziw_irq_entry **first;
+
+	conn->orq_size = min(conn->ord, sq_slots);
+	conn->orq = kvcalloc(roundup_pow_of_two(max(conn->orq_size, 1U)),
+			     sizeof(*conn->orq), GFP_KERNEL);
+	conn->irq = kcalloc(ziw_irq_slots(conn) / ZIW_IRQ_BLOCK, sizeof(*conn->irq),
+			    GFP_KERNEL);
+	if (!conn->irq || !conn->orq)
+		return -ENOMEM;
+	/* Most peers never need another. */
+	first = ziw_irq_block(conn, conn->irq_head);
+	*first = kcalloc(ZIW_IRQ_BLOCK, sizeof(**first), GFP_KERNEL);
+	return *first ? 0 : -ENOMEM;
+}
 
 static void conn_free_rcu(struct rcu_head *rcu)
 {
 	struct ziw_conn *conn = container_of(rcu, struct ziw_conn, rcu);
 
 	sock_put(conn->sk);
-	kvfree(conn->irq);
-	kvfree(conn->orq);
-	kvfree(conn);
+	free_requests(conn);
+	kfree(conn->setup);
+	kmem_cache_free(conn_cache, conn);
 	ziw_live_add(ZIW_LIVE_CONN, -1);
 }
 
@@ -186,15 +240,12 @@ static void conn_timer_work(struct work_struct *work)
 int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp)
 {
 	struct sock *sk = conn->sk;
-	int err = -EINVAL;
+	int err;
 
-	/* Powers of two, so that free-running indices may wrap. */
-	conn->irq = kvcalloc(roundup_pow_of_two(max(conn->ird, 1U)),
-			     sizeof(*conn->irq), GFP_KERNEL);
-	conn->orq = kvcalloc(roundup_pow_of_two(max(conn->ord, 1U)),
-			     sizeof(*conn->orq), GFP_KERNEL);
-	if (!conn->irq || !conn->orq)
-		return -ENOMEM;
+	err = alloc_requests(conn, qp->sq.ring.mask + 1);
+	if (err)
+		return err;
+	err = -EINVAL;
 
 	conn->tx.msn_send = first_msn;
 	conn->tx.msn_read = first_msn;
@@ -247,6 +298,8 @@ void ziw_conn_stream_start(struct ziw_conn *conn)
 {
 	struct sock *sk = conn->sk;
 
+	kfree(conn->setup);
+	conn->setup = NULL;
 	lock_sock(sk);
 	local_bh_disable();
 	ziw_rx_run(conn);
@@ -586,13 +639,17 @@ struct ziw_conn *ziw_conn_alloc(struct ziw_dev *dev, struct socket *sock,
 				bool initiator)
 {
 	struct ziw_conn *conn;
+	int err;
 
-	conn = kvzalloc(sizeof(*conn), GFP_KERNEL);
+	conn = kmem_cache_zalloc(conn_cache, GFP_KERNEL);
 	if (!conn)
 		return ERR_PTR(-ENOMEM);
-	if (!ziw_dev_conn_get(dev)) {
-		kvfree(conn);
-		return ERR_PTR(-ENODEV);
+	conn->setup = kmalloc(sizeof(*conn->setup), GFP_KERNEL);
+	if (!conn->setup || !ziw_dev_conn_get(dev)) {
+		err = conn->setup ? -ENODEV : -ENOMEM;
+		kfree(conn->setup);
+		kmem_cache_free(conn_cache, conn);
+		return ERR_PTR(err);
 	}
 	kref_init(&conn->ref);
 	ziw_conn_get(conn);

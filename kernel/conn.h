@@ -12,7 +12,7 @@
 #include "odp.h"
 
 /* Most fragments handed to TCP in one call; a 64 KiB FPDU of ZIW_MAX_SGE pieces fits. */
-#define ZIW_BATCH_FRAGS		128
+#define ZIW_BATCH_FRAGS		96
 
 /* No FPDU is added to a batch that has so many bytes. */
 #define ZIW_BATCH_BYTES		(512 * 1024)
@@ -199,8 +199,7 @@ struct ziw_orq_entry {
  * struct ziw_irq_entry - an inbound request to answer
  * @msn: of its message, for a Terminate Message
  * @is_atomic: @atomic, else @read
- * @done: the Atomic Operation was carried out, and found @value
- * @value: for the response
+ * @done: the Atomic Operation was carried out; what it found is in @atomic.data
  * @read: what the peer asked for
  * @atomic: likewise
  */
@@ -208,11 +207,23 @@ struct ziw_irq_entry {
 	u32				msn;
 	bool				is_atomic;
 	bool				done;
-	u64				value;
 	union {
 		struct ziw_read_req	read;
 		struct ziw_atomic_req	atomic;
 	};
+};
+
+/* Places for inbound requests are allocated so many at a time. */
+#define ZIW_IRQ_BLOCK		8
+
+/**
+ * struct ziw_setup_bytes - what a connection holds until its stream begins
+ * @frame: of the peer's frame, as received
+ * @pd: private data of our Request Frame
+ */
+struct ziw_setup_bytes {
+	u8	frame[MPA_HDR_LEN + MPA_MAX_PRIVATE];
+	u8	pd[ZIW_MAX_CM_PRIVATE];
 };
 
 enum ziw_conn_state {
@@ -249,16 +260,15 @@ enum ziw_conn_flag {
  * @cm_id: iw_cm's end; NULL when it owes us nothing more
  * @listen: whose it is, until iw_cm has its request
  * @frame: the peer's setup frame
- * @setup: bytes of the peer's frame so far
- * @setup_len: valid in @setup
+ * @setup: bytes of both sides' frames; NULL once in stream
+ * @setup_len: valid in @setup->frame
  * @request_id: responder: names it to iw_cm, in dev->requests; 0: none
  * @want_qp: initiator: QP to attach, with a reference
  * @rev: MPA revision of our Request Frame
  * @want_ird: IRD that the ULP asked for
  * @want_ord: ORD that the ULP asked for
  * @want_rtr: ZIW_RTR_* that our Request Frame offered
- * @pd_len: bytes valid in @pd
- * @pd: private data of our Request Frame
+ * @pd_len: bytes valid in @setup->pd
  * @flags: enum ziw_conn_flag, atomic
  * @why: enum ziw_why and a code, once it is known; atomic
  * @work: runs the state machine
@@ -272,11 +282,12 @@ enum ziw_conn_flag {
  * @crc: FPDUs carry a CRC; constant while in stream
  * @ird: most inbound Read Requests
  * @ord: most outbound Read Requests
- * @irq: Read Requests to answer, @ird of them in a power of two of slots; socket
- *       lock
+ * @irq: Read Requests to answer: blocks of ZIW_IRQ_BLOCK, made when first needed, for
+ *       @ird of them, rounded to a power of two; socket lock
  * @irq_head: next free
  * @irq_tail: next to answer
- * @orq: reads that wait, @ord of them in a power of two of slots; socket lock
+ * @orq_size: most of them at a time: @ord, but not more than the SQ has slots
+ * @orq: reads that wait, @orq_size of them in a power of two of slots; socket lock
  * @orq_head: next free
  * @orq_tail: next to be answered
  * @tx_fault: pages that the transmit engine waits for
@@ -300,14 +311,13 @@ struct ziw_conn {
 	u32			request_id;
 	struct ziw_qp		*want_qp;
 	struct ziw_mpa_frame	frame;
-	u8			setup[MPA_HDR_LEN + MPA_MAX_PRIVATE];
+	struct ziw_setup_bytes	*setup;
 	unsigned int		setup_len;
 	u8			rev;
 	u32			want_ird;
 	u32			want_ord;
 	u8			want_rtr;
 	u8			pd_len;
-	u8			pd[ZIW_MAX_CM_PRIVATE];
 
 	unsigned long		flags;
 	u32			why;
@@ -321,9 +331,10 @@ struct ziw_conn {
 	bool			crc;
 	u32			ird;
 	u32			ord;
-	struct ziw_irq_entry	*irq;
+	struct ziw_irq_entry	**irq;
 	u32			irq_head;
 	u32			irq_tail;
+	u32			orq_size;
 	struct ziw_orq_entry	*orq;
 	u32			orq_head;
 	u32			orq_tail;
@@ -335,17 +346,30 @@ struct ziw_conn {
 };
 
 /* The slots are a power of two, so that the indices may wrap. */
+static inline u32 ziw_irq_slots(const struct ziw_conn *conn)
+{
+	return max(roundup_pow_of_two(conn->ird), ZIW_IRQ_BLOCK);
+}
+
+static inline struct ziw_irq_entry **ziw_irq_block(struct ziw_conn *conn, u32 index)
+{
+	return &conn->irq[(index & (ziw_irq_slots(conn) - 1)) / ZIW_IRQ_BLOCK];
+}
+
+/* Of a request that is there: its block is, too. */
 static inline struct ziw_irq_entry *ziw_irq_slot(struct ziw_conn *conn, u32 index)
 {
-	return &conn->irq[index & (roundup_pow_of_two(conn->ird) - 1)];
+	return *ziw_irq_block(conn, index) + index % ZIW_IRQ_BLOCK;
 }
 
 static inline struct ziw_orq_entry *ziw_orq_slot(struct ziw_conn *conn, u32 index)
 {
-	return &conn->orq[index & (roundup_pow_of_two(conn->ord) - 1)];
+	return &conn->orq[index & (roundup_pow_of_two(conn->orq_size) - 1)];
 }
 
 /* conn.c */
+int ziw_conn_cache_init(void);
+void ziw_conn_cache_exit(void);
 struct ziw_conn *ziw_conn_alloc(struct ziw_dev *dev, struct socket *sock,
 				bool initiator);
 void ziw_conn_get(struct ziw_conn *conn);

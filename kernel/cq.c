@@ -256,7 +256,7 @@ int ziw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	tasklet_setup(&cq->notify, cq_notify_tasklet);
 	INIT_WORK(&cq->overflow_work, cq_overflow_work);
 	err = ziw_ring_alloc(dev, &cq->ring, roundup_pow_of_two(attr->cqe),
-			     sizeof(struct ziw_cqe), data, &resp.cq);
+			     sizeof(struct ziw_cqe), 0, data, &resp.cq);
 	if (err)
 		goto err_count;
 	ibcq->cqe = cq->ring.mask + 1;
@@ -325,7 +325,7 @@ int ziw_resize_cq(struct ib_cq *ibcq, ziw_cqe_count entries, struct ib_udata *ud
 	if (entries < 1 || entries > ZIW_MAX_CQE || (udata && udata->outlen < sizeof(resp)))
 		return -EINVAL;
 	err = ziw_ring_alloc(dev, &ring, roundup_pow_of_two(entries),
-			     sizeof(struct ziw_cqe), udata, &resp.cq);
+			     sizeof(struct ziw_cqe), 0, udata, &resp.cq);
 	if (err)
 		return err;
 	/* Before the change, since nothing may fail after it. */

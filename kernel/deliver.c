@@ -414,10 +414,17 @@ static void rx_atomic_response(struct ziw_rx_fpdu *fpdu)
 static struct ziw_irq_entry *irq_claim(struct ziw_rx_fpdu *fpdu)
 {
 	struct ziw_conn *conn = fpdu->conn;
-	struct ziw_irq_entry *entry;
+	struct ziw_irq_entry **block, *entry;
 
 	if (conn->irq_head - conn->irq_tail >= conn->ird) {
 		rx_fault(fpdu, TERM_DDP_UNTAGGED_NO_BUFFER, NULL);
+		return NULL;
+	}
+	block = ziw_irq_block(conn, conn->irq_head);
+	if (!*block)
+		*block = kcalloc(ZIW_IRQ_BLOCK, sizeof(**block), GFP_ATOMIC | __GFP_NOWARN);
+	if (!*block) {
+		ziw_rx_local_fault(conn, TERM_RDMAP_CATASTROPHIC);
 		return NULL;
 	}
 	entry = ziw_irq_slot(conn, conn->irq_head);

@@ -285,12 +285,29 @@ static int ring_share(struct ziw_ring *ring, struct ib_udata *udata)
 	return 0;
 }
 
+/* Where a ring lies in its memory, for both sides. */
+static void ring_place(struct ziw_ring *ring, void *memory, size_t offset, u32 entries,
+		       u32 stride, struct ziw_ring_info *info)
+{
+	ring->hdr = memory + offset;
+	ring->slots = (void *)ring->hdr + ZIW_RING_HDR_SIZE;
+	ring->mask = entries - 1;
+	ring->stride = stride;
+	if (!info)
+		return;
+	info->entries = entries;
+	info->stride = stride;
+	info->hdr_offset = offset;
+	info->slots_offset = offset + ZIW_RING_HDR_SIZE;
+}
+
 /**
  * ziw_ring_alloc - make a ring
  * @dev: device
  * @ring: to initialise
  * @entries: slots, a power of two
  * @stride: bytes from slot to slot
+ * @behind: bytes to leave behind it for another ring
  * @udata: of the command, so that user space maps it; NULL for a kernel consumer
  * @info: filled, if @udata
  *
@@ -298,21 +315,19 @@ static int ring_share(struct ziw_ring *ring, struct ib_udata *udata)
  * Return: 0 or -ENOMEM.
  */
 int ziw_ring_alloc(struct ziw_dev *dev, struct ziw_ring *ring, u32 entries,
-		   u32 stride, struct ib_udata *udata,
+		   u32 stride, size_t behind, struct ib_udata *udata,
 		   struct ziw_ring_info *info)
 {
-	u32 slots_offset = ALIGN(sizeof(struct ziw_ring_hdr), 64);
+	size_t size = PAGE_ALIGN(ziw_ring_bytes(entries, stride) + behind);
+	void *memory = vmalloc_user(size);
 	int err;
 
 	memset(ring, 0, sizeof(*ring));
-	ring->size = PAGE_ALIGN(slots_offset + (size_t)entries * stride);
-	ring->hdr = vmalloc_user(ring->size);
-	if (!ring->hdr)
+	if (!memory)
 		return -ENOMEM;
 	ziw_live_add(ZIW_LIVE_RING, 1);
-	ring->slots = (void *)ring->hdr + slots_offset;
-	ring->mask = entries - 1;
-	ring->stride = stride;
+	ring_place(ring, memory, 0, entries, stride, udata ? info : NULL);
+	ring->size = size;
 	ring->dev = dev;
 	atomic64_add(ring->size, &dev->ring_bytes);
 	if (!udata)
@@ -325,10 +340,31 @@ int ziw_ring_alloc(struct ziw_dev *dev, struct ziw_ring *ring, u32 entries,
 	}
 	info->mmap_offset = rdma_user_mmap_get_offset(&ring->mmap->rdma);
 	info->mmap_size = ring->size;
-	info->entries = entries;
-	info->stride = stride;
-	info->slots_offset = slots_offset;
 	return 0;
+}
+
+/**
+ * ziw_ring_behind - make a ring in what another one left
+ * @ring: to initialise; its memory goes with that of @first
+ * @first: from ziw_ring_alloc() with ziw_ring_bytes() of this one behind it
+ * @entries: slots, a power of two
+ * @stride: bytes from slot to slot
+ * @first_info: of @first
+ * @info: filled, if @first is mapped
+ */
+void ziw_ring_behind(struct ziw_ring *ring, const struct ziw_ring *first, u32 entries,
+		     u32 stride, const struct ziw_ring_info *first_info,
+		     struct ziw_ring_info *info)
+{
+	size_t offset = ziw_ring_bytes(first->mask + 1, first->stride);
+
+	memset(ring, 0, sizeof(*ring));
+	ring_place(ring, first->hdr, offset, entries, stride, first->mmap ? info : NULL);
+	ring->dev = first->dev;
+	if (!first->mmap)
+		return;
+	info->mmap_offset = first_info->mmap_offset;
+	info->mmap_size = first_info->mmap_size;
 }
 
 /**

@@ -375,6 +375,30 @@ static void report_leaks(void)
 			       (long long)atomic64_read(&ziw_live[i]), live_names[i]);
 }
 
+static void destroy_workqueues(void)
+{
+	struct workqueue_struct *all[] = {
+		ziw_fault_wq, ziw_send_wq, ziw_setup_wq, ziw_wq,
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(all); i++)
+		if (all[i])
+			destroy_workqueue(all[i]);
+}
+
+static int make_workqueues(void)
+{
+	ziw_wq = alloc_workqueue("ziw", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	ziw_setup_wq = alloc_ordered_workqueue("ziw-setup", WQ_MEM_RECLAIM);
+	ziw_send_wq = alloc_workqueue("ziw-send", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_SYSFS, 0);
+	ziw_fault_wq = alloc_workqueue("ziw-fault", WQ_UNBOUND, 0);
+	if (ziw_wq && ziw_setup_wq && ziw_send_wq && ziw_fault_wq)
+		return 0;
+	destroy_workqueues();
+	return -ENOMEM;
+}
+
 static int __init ziw_init(void)
 {
 	int err;
@@ -383,28 +407,15 @@ static int __init ziw_init(void)
 	err = ziw_llp_init();
 	if (err)
 		return err;
-	ziw_wq = alloc_workqueue("ziw", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!ziw_wq)
-		return -ENOMEM;
-	ziw_setup_wq = alloc_ordered_workqueue("ziw-setup", WQ_MEM_RECLAIM);
-	if (!ziw_setup_wq) {
-		err = -ENOMEM;
-		goto err_wq;
-	}
-	ziw_send_wq = alloc_workqueue("ziw-send", WQ_UNBOUND |
-						  WQ_MEM_RECLAIM | WQ_SYSFS, 0);
-	if (!ziw_send_wq) {
-		err = -ENOMEM;
-		goto err_setup_wq;
-	}
-	ziw_fault_wq = alloc_workqueue("ziw-fault", WQ_UNBOUND, 0);
-	if (!ziw_fault_wq) {
-		err = -ENOMEM;
-		goto err_send_wq;
-	}
+	err = ziw_conn_cache_init();
+	if (err)
+		return err;
+	err = make_workqueues();
+	if (err)
+		goto err_cache;
 	err = register_pernet_subsys(&ziw_net_ops);
 	if (err)
-		goto err_fault_wq;
+		goto err_wq;
 	err = register_netdevice_notifier(&ziw_netdev_nb);
 	if (err)
 		goto err_pernet;
@@ -418,14 +429,10 @@ err_netdev:
 	unregister_netdevice_notifier(&ziw_netdev_nb);
 err_pernet:
 	unregister_pernet_subsys(&ziw_net_ops);
-err_fault_wq:
-	destroy_workqueue(ziw_fault_wq);
-err_send_wq:
-	destroy_workqueue(ziw_send_wq);
-err_setup_wq:
-	destroy_workqueue(ziw_setup_wq);
 err_wq:
-	destroy_workqueue(ziw_wq);
+	destroy_workqueues();
+err_cache:
+	ziw_conn_cache_exit();
 	return err;
 }
 
@@ -436,12 +443,10 @@ static void __exit ziw_exit(void)
 	unregister_netdevice_notifier(&ziw_netdev_nb);
 	ib_unregister_driver(ZIW_RDMA_DRIVER_ID);
 	unregister_pernet_subsys(&ziw_net_ops);
-	destroy_workqueue(ziw_fault_wq);
-	destroy_workqueue(ziw_send_wq);
-	destroy_workqueue(ziw_setup_wq);
-	destroy_workqueue(ziw_wq);
+	destroy_workqueues();
 	/* Regions and connections are freed by RCU callbacks. */
 	rcu_barrier();
+	ziw_conn_cache_exit();
 	ziw_arena_exit();
 	report_leaks();
 }

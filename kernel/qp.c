@@ -323,8 +323,9 @@ static int check_caps(const struct ib_qp_init_attr *init)
 	return 0;
 }
 
+/* @behind: bytes for the RQ, in the same memory. */
 static int sq_init(struct ziw_dev *dev, struct ziw_qp *qp, struct ib_qp_cap *cap,
-		   struct ib_udata *udata, struct ziw_ring_info *info)
+		   size_t behind, struct ib_udata *udata, struct ziw_ring_info *info)
 {
 	struct ziw_sq *sq = &qp->sq;
 	u32 entries = roundup_pow_of_two(max(cap->max_send_wr, 1U));
@@ -334,7 +335,7 @@ static int sq_init(struct ziw_dev *dev, struct ziw_qp *qp, struct ib_qp_cap *cap
 	spin_lock_init(&sq->post_lock);
 	sq->limits.max_sge = max(cap->max_send_sge, 1U);
 	body = max_t(u32, sq->limits.max_sge * sizeof(struct ziw_sge), cap->max_inline_data);
-	body = ALIGN(body, 64);
+	body = ALIGN(body, 32);
 	sq->limits.max_inline = min_t(u32, body, ZIW_MAX_INLINE);
 	sq->limits.kernel = !udata;
 
@@ -342,7 +343,7 @@ static int sq_init(struct ziw_dev *dev, struct ziw_qp *qp, struct ib_qp_cap *cap
 	if (!sq->track)
 		return -ENOMEM;
 	err = ziw_ring_alloc(dev, &sq->ring, entries,
-			     sizeof(struct ziw_sq_wqe) + body, udata, info);
+			     sizeof(struct ziw_sq_wqe) + body, behind, udata, info);
 	if (err) {
 		kvfree(sq->track);
 		return err;
@@ -380,6 +381,7 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	struct ziw_create_qp_req req = {};
 	static atomic64_t serial;
 	static u32 next_qpn;
+	size_t rq_bytes = 0;
 	u32 qpn;
 	int err;
 
@@ -412,17 +414,17 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	qp->sig_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->srq = init->srq ? to_ziw_srq(init->srq) : NULL;
 
-	err = sq_init(dev, qp, &init->cap, udata, &resp.sq);
+	if (!qp->srq)
+		rq_bytes = ziw_rq_bytes(init->cap.max_recv_wr, init->cap.max_recv_sge);
+	err = sq_init(dev, qp, &init->cap, rq_bytes, udata, &resp.sq);
 	if (err)
 		goto err_count;
 	if (qp->srq) {
 		init->cap.max_recv_wr = 0;
 		init->cap.max_recv_sge = 0;
 	} else {
-		err = ziw_rq_init(dev, &qp->rq, init->cap.max_recv_wr,
-				  init->cap.max_recv_sge, udata, &resp.rq);
-		if (err)
-			goto err_sq;
+		ziw_rq_init_behind(&qp->rq, &qp->sq.ring, init->cap.max_recv_wr,
+				   init->cap.max_recv_sge, &resp.sq, &resp.rq);
 		init->cap.max_recv_wr = qp->rq.ring.mask + 1;
 		init->cap.max_recv_sge = qp->rq.max_sge;
 	}
@@ -435,7 +437,7 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	err = xa_alloc_cyclic(&dev->qps, &qpn, NULL, XA_LIMIT(2, 0xffffff),
 			      &next_qpn, GFP_KERNEL);
 	if (err < 0)
-		goto err_rq;
+		goto err_sq;
 	ibqp->qp_num = qpn;
 
 	if (udata) {
@@ -450,9 +452,6 @@ int ziw_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 
 err_xa:
 	xa_erase(&dev->qps, qpn);
-err_rq:
-	if (!qp->srq)
-		ziw_rq_destroy(&qp->rq);
 err_sq:
 	sq_destroy(&qp->sq);
 err_count:
@@ -679,8 +678,7 @@ int ziw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	cancel_work_sync(&qp->flush_work);
 	cancel_work_sync(&qp->event_work);
 
-	if (!qp->srq)
-		ziw_rq_destroy(&qp->rq);
+	/* The RQ is in the SQ's memory. */
 	sq_destroy(&qp->sq);
 	atomic_dec(&dev->nr_qp);
 	return 0;

@@ -144,9 +144,10 @@ static enum ziw_tx_result tx_build_atomic_response(struct ziw_conn *conn)
 	u8 buf[RDMAP_ATOMIC_RESP_LEN];
 	enum ziw_mr_error mr_err;
 	enum ziw_tx_result ret;
+	u64 value;
 
 	if (!entry->done) {
-		mr_err = ziw_mr_atomic(conn->qp, &entry->atomic, &entry->value);
+		mr_err = ziw_mr_atomic(conn->qp, &entry->atomic, &value);
 		if (mr_err == ZIW_MR_FAULT &&
 		    ziw_fault_wait(&conn->tx_fault, true, entry->atomic.stag,
 				   IB_ACCESS_REMOTE_ATOMIC, entry->atomic.to, sizeof(u64)))
@@ -156,8 +157,9 @@ static enum ziw_tx_result tx_build_atomic_response(struct ziw_conn *conn)
 			return ZIW_TX_BUILT;
 		}
 		entry->done = true;
+		entry->atomic.data = value;
 	}
-	resp.value = entry->value;
+	resp.value = entry->atomic.data;
 	ziw_atomic_resp_encode(buf, &resp);
 	ret = ziw_tx_build_short(conn, &hdr, buf, sizeof(buf));
 	if (ret == ZIW_TX_BUILT) {

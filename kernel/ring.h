@@ -25,7 +25,7 @@ struct ib_udata;
  *         Guarded by the lock of the queue that the ring is in.
  * @post: prod of an SQ, RQ, SRQ of a kernel consumer; guarded by the queue's
  *        posting lock
- * @size: bytes allocated
+ * @size: bytes allocated; 0: it lies in the memory of another ring
  * @mmap: for user space to map; NULL for a kernel consumer
  * @dev: device that its memory is counted for
  */
@@ -116,9 +116,20 @@ static inline bool ziw_ring_idle(struct ziw_ring *ring, u32 from)
 	return ziw_ring_filled(ring, from) != 0;
 }
 
+/* Neither of two rings in the same memory shares a cache line with the other. */
+#define ZIW_RING_HDR_SIZE	ALIGN(sizeof(struct ziw_ring_hdr), 64)
+
+static inline size_t ziw_ring_bytes(u32 entries, u32 stride)
+{
+	return ALIGN(ZIW_RING_HDR_SIZE + (size_t)entries * stride, 64);
+}
+
 int ziw_ring_alloc(struct ziw_dev *dev, struct ziw_ring *ring, u32 entries,
-		   u32 stride, struct ib_udata *udata,
+		   u32 stride, size_t behind, struct ib_udata *udata,
 		   struct ziw_ring_info *info);
+void ziw_ring_behind(struct ziw_ring *ring, const struct ziw_ring *first, u32 entries,
+		     u32 stride, const struct ziw_ring_info *first_info,
+		     struct ziw_ring_info *info);
 void ziw_ring_free(struct ziw_ring *ring);
 
 #endif /* ZIW_RING_H */

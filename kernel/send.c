@@ -251,7 +251,7 @@ static void tx_count(struct ziw_conn *conn)
 
 static bool tx_orq_full(const struct ziw_conn *conn)
 {
-	return conn->orq_head - conn->orq_tail >= conn->ord;
+	return conn->orq_head - conn->orq_tail >= conn->orq_size;
 }
 
 static enum ib_wc_status wc_of_wqe_error(enum ziw_wqe_error err)

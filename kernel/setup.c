@@ -89,7 +89,7 @@ static void send_lone_terminate(struct ziw_conn *conn, u16 code)
  */
 const u8 *ziw_conn_private_data(const struct ziw_conn *conn)
 {
-	return conn->setup + MPA_HDR_LEN + (conn->frame.enhanced ? MPA_ENHANCED_LEN : 0);
+	return conn->setup->frame + MPA_HDR_LEN + (conn->frame.enhanced ? MPA_ENHANCED_LEN : 0);
 }
 
 /*
@@ -109,7 +109,7 @@ static int recv_frame(struct ziw_conn *conn)
 			want += conn->frame.pd_len;
 		if (conn->setup_len == want)
 			break;
-		iov.iov_base = conn->setup + conn->setup_len;
+		iov.iov_base = conn->setup->frame + conn->setup_len;
 		iov.iov_len = want - conn->setup_len;
 		n = kernel_recvmsg(conn->sock, &msg, &iov, 1, iov.iov_len, MSG_DONTWAIT);
 		if (n == -EAGAIN)
@@ -118,7 +118,7 @@ static int recv_frame(struct ziw_conn *conn)
 			return n ? n : -ECONNRESET;
 		conn->setup_len += n;
 		if (conn->setup_len == MPA_HDR_LEN) {
-			n = ziw_mpa_decode_header(conn->setup, &conn->frame);
+			n = ziw_mpa_decode_header(conn->setup->frame, &conn->frame);
 			if (n)
 				return n;
 			if (conn->frame.reply != conn->initiator)
@@ -126,7 +126,7 @@ static int recv_frame(struct ziw_conn *conn)
 		}
 	}
 	if (conn->frame.enhanced) {
-		n = ziw_mpa_decode_enhanced(conn->setup + MPA_HDR_LEN, &conn->frame);
+		n = ziw_mpa_decode_enhanced(conn->setup->frame + MPA_HDR_LEN, &conn->frame);
 		if (n)
 			return n;
 	}
@@ -175,7 +175,7 @@ static int send_request(struct ziw_conn *conn)
 		frame.ird = conn->want_ird;
 		frame.ord = conn->want_ord;
 	}
-	return ziw_conn_send_frame(conn, &frame, conn->pd);
+	return ziw_conn_send_frame(conn, &frame, conn->setup->pd);
 }
 
 static void step_connecting(struct ziw_conn *conn)

@@ -2,8 +2,24 @@
 /* Receive queues: those of QPs and the shared ones. */
 #include "ziw.h"
 
+static u32 rq_entries(u32 max_wr)
+{
+	return roundup_pow_of_two(max(max_wr, 1U));
+}
+
+static u32 rq_stride(u32 max_sge)
+{
+	return ALIGN(sizeof(struct ziw_rq_wqe) + max(max_sge, 1U) * sizeof(struct ziw_sge), 32);
+}
+
+static void rq_setup(struct ziw_rq *rq, u32 max_sge)
+{
+	spin_lock_init(&rq->lock);
+	rq->max_sge = max(max_sge, 1U);
+}
+
 /**
- * ziw_rq_init - make a receive queue
+ * ziw_rq_init - make a receive queue with memory of its own
  * @dev: device
  * @rq: to initialise
  * @max_wr: work requests it has to hold
@@ -17,13 +33,38 @@
 int ziw_rq_init(struct ziw_dev *dev, struct ziw_rq *rq, u32 max_wr, u32 max_sge,
 		struct ib_udata *udata, struct ziw_ring_info *info)
 {
-	u32 stride;
+	rq_setup(rq, max_sge);
+	return ziw_ring_alloc(dev, &rq->ring, rq_entries(max_wr), rq_stride(max_sge), 0,
+			      udata, info);
+}
 
-	spin_lock_init(&rq->lock);
-	rq->max_sge = max(max_sge, 1U);
-	stride = sizeof(struct ziw_rq_wqe) + rq->max_sge * sizeof(struct ziw_sge);
-	return ziw_ring_alloc(dev, &rq->ring, roundup_pow_of_two(max(max_wr, 1U)),
-			      ALIGN(stride, 32), udata, info);
+/**
+ * ziw_rq_bytes - memory of a receive queue behind an SQ
+ * @max_wr: work requests it has to hold
+ * @max_sge: of one
+ *
+ * Return: bytes.
+ */
+size_t ziw_rq_bytes(u32 max_wr, u32 max_sge)
+{
+	return ziw_ring_bytes(rq_entries(max_wr), rq_stride(max_sge));
+}
+
+/**
+ * ziw_rq_init_behind - make a receive queue behind an SQ
+ * @rq: to initialise; its memory goes with the SQ's
+ * @sq: ring of the SQ, with ziw_rq_bytes() behind it
+ * @max_wr: work requests it has to hold
+ * @max_sge: of one
+ * @sq_info: of the SQ
+ * @info: filled, if the SQ is mapped
+ */
+void ziw_rq_init_behind(struct ziw_rq *rq, const struct ziw_ring *sq, u32 max_wr,
+			u32 max_sge, const struct ziw_ring_info *sq_info,
+			struct ziw_ring_info *info)
+{
+	rq_setup(rq, max_sge);
+	ziw_ring_behind(&rq->ring, sq, rq_entries(max_wr), rq_stride(max_sge), sq_info, info);
 }
 
 /**

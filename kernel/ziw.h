@@ -509,6 +509,10 @@ static inline struct ziw_srq *to_ziw_srq(struct ib_srq *ibsrq)
 
 int ziw_rq_init(struct ziw_dev *dev, struct ziw_rq *rq, u32 max_wr, u32 max_sge,
 		struct ib_udata *udata, struct ziw_ring_info *info);
+size_t ziw_rq_bytes(u32 max_wr, u32 max_sge);
+void ziw_rq_init_behind(struct ziw_rq *rq, const struct ziw_ring *sq, u32 max_wr,
+			u32 max_sge, const struct ziw_ring_info *sq_info,
+			struct ziw_ring_info *info);
 void ziw_rq_destroy(struct ziw_rq *rq);
 int ziw_rq_post(struct ziw_rq *rq, const struct ib_recv_wr *wr);
 int ziw_rq_get(struct ziw_rq *rq, struct ziw_rqe *rqe);

@@ -15,7 +15,9 @@ static bool ziw_ring_info_ok(const struct ziw_ring_info *info,
 
 	return info->entries && !(info->entries & (info->entries - 1)) &&
 	       info->stride >= slot_size && !(info->stride % sizeof(uint64_t)) &&
-	       info->slots_offset >= sizeof(struct ziw_ring_hdr) &&
+	       info->hdr_offset <= info->slots_offset &&
+	       info->slots_offset - info->hdr_offset >= sizeof(struct ziw_ring_hdr) &&
+	       !(info->hdr_offset % sizeof(uint64_t)) &&
 	       !(info->slots_offset % sizeof(uint64_t)) &&
 	       info->mmap_size <= SIZE_MAX &&
 	       info->slots_offset <= info->mmap_size &&
@@ -49,7 +51,8 @@ int ziw_ring_map(struct ziw_ring *ring, int cmd_fd,
 		return ret;
 	}
 
-	ring->hdr = map;
+	ring->map = map;
+	ring->hdr = map + info->hdr_offset;
 	ring->slots = map + info->slots_offset;
 	ring->map_size = info->mmap_size;
 	ring->entries = info->entries;
@@ -70,7 +73,7 @@ void ziw_ring_unmap(struct ziw_ring *ring)
 	if (!ring->hdr)
 		return;
 
-	ibv_dofork_range(ring->hdr, ring->map_size);
-	munmap(ring->hdr, ring->map_size);
+	ibv_dofork_range(ring->map, ring->map_size);
+	munmap(ring->map, ring->map_size);
 	ring->hdr = NULL;
 }

@@ -122,7 +122,8 @@ static inline void ziw_full_barrier(void)
  * struct ziw_ring - our end of a mapped ring
  * @hdr: the shared indices; NULL: no ring
  * @slots: slot 0
- * @map_size: bytes mapped at @hdr
+ * @map: the mapping that both are in
+ * @map_size: bytes of it
  * @entries: slots, a power of two
  * @stride: bytes from slot to slot
  * @prod: SQ, RQ, SRQ: slots filled, the original of hdr->prod.
@@ -133,6 +134,7 @@ static inline void ziw_full_barrier(void)
 struct ziw_ring {
 	struct ziw_ring_hdr	*hdr;
 	void			*slots;
+	void			*map;
 	size_t			map_size;
 	uint32_t		entries;
 	uint32_t		stride;

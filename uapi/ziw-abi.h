@@ -3,9 +3,9 @@
  * The contract between ziw.ko and its rdma-core provider: command structures
  * of the verbs calls, and the rings both sides share in memory.
  *
- * Every queue is a ring of its own, allocated by the kernel and mapped by the
- * provider: a struct ziw_ring_hdr, then, slots_offset bytes from the start,
- * `entries` slots of `stride` bytes each. `entries` is a power of two. Both
+ * Every queue is a ring of its own, in memory that the kernel allocates and the
+ * provider maps: a struct ziw_ring_hdr, and behind it `entries` slots of `stride`
+ * bytes each; struct ziw_ring_info says where. `entries` is a power of two. Both
  * indices run freely through 32 bits; slot number = index & (entries - 1);
  * the ring is empty when prod == cons and full when prod - cons == entries.
  *
@@ -28,7 +28,7 @@
  * kernel refuses to open a context for another version, and the provider
  * refuses to load on one.
  */
-#define ZIW_ABI_VERSION		2
+#define ZIW_ABI_VERSION		3
 
 /*
  * The rdma_driver_id of ziw devices, outside the numbers that the kernel's
@@ -223,7 +223,8 @@ struct ziw_cqe {
  * @entries: slots, a power of two
  * @stride: bytes from slot to slot
  * @slots_offset: bytes from the start of the mapping to slot 0
- * @reserved: zero
+ * @hdr_offset: bytes from there to the struct ziw_ring_hdr: the rings of a queue pair
+ *              lie in one mapping, which has one @mmap_offset
  */
 struct ziw_ring_info {
 	__aligned_u64	mmap_offset;
@@ -231,7 +232,7 @@ struct ziw_ring_info {
 	__u32		entries;
 	__u32		stride;
 	__u32		slots_offset;
-	__u32		reserved;
+	__u32		hdr_offset;
 };
 
 /*

@@ -80,7 +80,11 @@ public:
 	Ring &operator=(const Ring &) = delete;
 
 	explicit operator bool() const { return base_; }
-	ziw_ring_hdr *header() const { return static_cast<ziw_ring_hdr *>(base_); }
+	ziw_ring_hdr *header() const
+	{
+		return reinterpret_cast<ziw_ring_hdr *>(static_cast<char *>(base_) +
+							info_.hdr_offset);
+	}
 	unsigned char *slot(uint32_t index) const
 	{
 		return static_cast<unsigned char *>(base_) + info_.slots_offset +
