@@ -51,6 +51,42 @@ TEST_F(FaultTest, MemoryRegion)
 	}
 }
 
+/* Regions on demand: made, and their pages brought in. */
+TEST_F(FaultTest, OnDemand)
+{
+	constexpr int rights = Region::all | IBV_ACCESS_ON_DEMAND;
+	constexpr std::size_t size = 6 << 20;
+	verbs::Pages pages;
+
+	for (auto implicit : {false, true}) {
+		std::string what = implicit ? "implicit" : "explicit";
+		auto make = [&] {
+			return implicit ? ibv_reg_mr(a.pd(), nullptr, SIZE_MAX, rights)
+					: ibv_reg_mr(a.pd(), pages.data(), size, rights);
+		};
+		pages = verbs::Pages(size);
+		fail_each_make<verbs::Mr>("MR, " + what, make);
+
+		verbs::Mr mr(make());
+		ASSERT_TRUE(mr);
+		fail_each(
+			"advice on MR, " + what,
+			[&] {
+				ibv_sge sge{reinterpret_cast<uintptr_t>(pages.data()) + size / 2, 1,
+					    mr->lkey};
+				return ibv_advise_mr(a.pd(), IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+						     IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1);
+			},
+			[&] {
+				/* All as before the first time, the table of the region too. */
+				mr.reset();
+				pages = verbs::Pages();
+				pages = verbs::Pages(size);
+				mr.reset(make());
+			});
+	}
+}
+
 TEST_F(FaultTest, CompletionQueue)
 {
 	verbs::CompChannel channel(ibv_create_comp_channel(a.context()));

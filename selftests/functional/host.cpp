@@ -266,6 +266,24 @@ void Host::discard_async_events(const void *element)
 	std::erase_if(events[context()], [&](const AsyncEvent &e) { return e.element == element; });
 }
 
+uint64_t Host::counter(const std::string &name) const
+{
+	InNamespace in(ns_);
+	auto read = [&](const std::string &file) {
+		uint64_t value;
+
+		if (!(std::ifstream("/sys/class/infiniband/" + device_ + "/ports/1/hw_counters/" +
+				    file) >>
+		      value))
+			throw std::runtime_error("no " + file + " of " + device_);
+		return value;
+	};
+
+	/* For so many milliseconds the RDMA core says what it said before. */
+	std::this_thread::sleep_for(verbs::milliseconds(read("lifespan") + 10));
+	return read(name);
+}
+
 void Host::shell(const std::string &command) const
 {
 	InNamespace in(ns_);

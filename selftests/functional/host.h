@@ -90,6 +90,9 @@ public:
 	void discard_async_events();
 	void discard_async_events(const void *element);
 
+	/* What the device has counted of this, as `rdma statistic` names it. */
+	uint64_t counter(const std::string &name) const;
+
 	/* Run a shell command in this host's namespace; throws unless it succeeds. */
 	void shell(const std::string &command) const;
 

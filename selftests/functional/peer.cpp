@@ -77,7 +77,14 @@ int Peer::wait(verbs::milliseconds timeout)
 std::unique_ptr<Endpoint> accept_peer(Listener &listener, const Region &region,
 				      const QpConfig &config)
 {
-	Advertisement here{region.address(), region.rkey(), static_cast<uint32_t>(region.size())};
+	return accept_peer(listener,
+			   {region.address(), region.rkey(), static_cast<uint32_t>(region.size())},
+			   config);
+}
+
+std::unique_ptr<Endpoint> accept_peer(Listener &listener, Advertisement here,
+				      const QpConfig &config)
+{
 	auto end = listener.endpoint(listener.request(), config);
 	ConnectParameters parameters;
 	auto *bytes = reinterpret_cast<uint8_t *>(&here);
@@ -96,6 +103,13 @@ try {
 	std::string role = argv[0];
 	Host host(argv[1]);
 	Region region(host.pd(), peer_buffer);
+	verbs::Mr whole;
+	if (role.starts_with("implicit-")) {
+		role.erase(0, role.find('-') + 1);
+		whole.reset(verbs::check(ibv_reg_mr(host.pd(), nullptr, SIZE_MAX,
+						    Region::all | IBV_ACCESS_ON_DEMAND),
+					 "ibv_reg_mr"));
+	}
 	auto end = resolve(host, from_hex(argv[2]));
 	constexpr unsigned window = 8;
 	region.fill(7);
@@ -117,6 +131,8 @@ try {
 	auto length = std::min<std::size_t>(there.length, region.size());
 	auto post = [&](uint64_t i) {
 		std::vector<ibv_sge> sges{region.sge(0, length)};
+		if (whole)
+			sges[0].lkey = whole->lkey;
 		verbs::check(
 			end->post(role == "write"  ? write_work(i, sges, there.address, there.rkey)
 				  : role == "read" ? read_work(i, sges, there.address, there.rkey)

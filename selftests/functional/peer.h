@@ -19,7 +19,8 @@ struct Advertisement {
 class Peer {
 public:
 	/*
-	 * role: "write", "read" or "send" without end, or "idle" with receives posted.
+	 * role: "write", "read" or "send" without end, or "idle" with receives posted; after
+	 * "implicit-" with memory that it names by a region of all its address space.
 	 * host: the description of the host it runs on.
 	 */
 	Peer(const std::string &role, const std::string &host, const Address &to);
@@ -35,8 +36,10 @@ private:
 	pid_t pid_;
 };
 
-/* The end of a connection from a Peer: `region` is advertised to it. */
+/* The end of a connection from a Peer: `region`, or what `here` says, is advertised to it. */
 std::unique_ptr<Endpoint> accept_peer(Listener &listener, const Region &region,
+				      const QpConfig &config = {});
+std::unique_ptr<Endpoint> accept_peer(Listener &listener, Advertisement here,
 				      const QpConfig &config = {});
 
 int peer_main(int argc, char **argv);
