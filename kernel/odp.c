@@ -508,6 +508,17 @@ void *ziw_odp_range(const struct ziw_mr *mr, u64 addr, u32 *len)
 	return (void *)(entry & PAGE_MASK) + offset_in_page(off);
 }
 
+static void part_set(struct odp_part *part, unsigned long index, struct page *page,
+		     unsigned long flags)
+{
+	unsigned long entry = (unsigned long)page_address(page) | flags, *was = &part->pages[index];
+
+	/* That it may not be written to any more the notifier would have told. */
+	if (!((*was ^ entry) & PAGE_MASK))
+		entry |= *was & ODP_WRITE;
+	*was = entry;
+}
+
 /*
  * Some pages of a part, from its page @index on, at most BATCH. Return: how many; 0 if the
  * part is out of use meanwhile; or a negative error.
@@ -540,7 +551,7 @@ static long part_bring_some(struct odp_part *part, unsigned long index, unsigned
 		in = part->in;
 		again = in && mmu_interval_read_retry(&part->notifier, seq);
 		for (i = 0; i < n && in && !again; i++)
-			part->pages[index + i] = (unsigned long)page_address(pages[i]) | flags;
+			part_set(part, index + i, pages[i], flags);
 		write_unlock_bh(&odp->mr->lock);
 		for (i = 0; i < n; i++)
 			put_page(pages[i]);

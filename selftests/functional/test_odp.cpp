@@ -265,6 +265,23 @@ TEST_F(OdpTest, Prefetch)
 	EXPECT_NE(advise(IBV_ADVISE_MR_ADVICE_PREFETCH, beyond), 0);
 }
 
+/* A page that is read together with one that is missing can be written to as before. */
+TEST_F(OdpTest, PagesStayWritable)
+{
+	write(1);
+	auto *second = pages.data() + 2 * 4096;
+	auto where = reinterpret_cast<uintptr_t>(second);
+
+	verbs::check(madvise(second, 4096, MADV_DONTNEED), "madvise");
+	ASSERT_EQ(pair.a->post(read_work(2, {back->sge(0, 4096)}, where - 2048, mr->rkey)), 0);
+	EXPECT_COMPLETED(pair.a->wait_send()[0], 2, IBV_WC_RDMA_READ);
+	auto before = b.counter("odp_faults");
+	ASSERT_EQ(pair.a->post(write_work(3, {here->sge(0, 100)}, where - 2048, mr->rkey)), 0);
+	EXPECT_COMPLETED(pair.a->wait_send()[0], 3, IBV_WC_RDMA_WRITE);
+	read();
+	EXPECT_EQ(b.counter("odp_faults"), before) << "it had to be brought in anew";
+}
+
 TEST_F(OdpTest, WhatItIsNotForIsRefused)
 {
 	EXPECT_EQ(ibv_reg_mr(b.pd(), data(), size, rights | IBV_ACCESS_MW_BIND), nullptr);
