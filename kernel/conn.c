@@ -151,47 +151,6 @@ void ziw_conn_retry(struct ziw_conn *conn, unsigned long delay)
 }
 
 /**
- * ziw_conn_collect - run the transmit engine soon, from a work item
- * @conn: as for ziw_conn_kick()
- *
- * Context: any.
- */
-void ziw_conn_collect(struct ziw_conn *conn)
-{
-	if (kref_get_unless_zero(&conn->ref) &&
-	    !queue_work(ziw_send_wq, &conn->collect))
-		ziw_conn_put(conn);
-}
-
-/* Run the transmit engine, and put the work item's reference. */
-static void conn_send(struct ziw_conn *conn)
-{
-	struct sock *sk = conn->sk;
-	bool owned;
-
-	local_bh_disable();
-	bh_lock_sock(sk);
-	owned = sock_owned_by_user(sk);
-	if (!owned)
-		ziw_tx_run(conn);
-	bh_unlock_sock(sk);
-	local_bh_enable();
-	if (owned)
-		ziw_conn_retry(conn, 1);
-	ziw_conn_put(conn);
-}
-
-static void conn_retry_work(struct work_struct *work)
-{
-	conn_send(container_of(to_delayed_work(work), struct ziw_conn, retry));
-}
-
-static void conn_collect_work(struct work_struct *work)
-{
-	conn_send(container_of(work, struct ziw_conn, collect));
-}
-
-/**
  * ziw_conn_start_timer - limit how long the present phase may take
  * @conn: connection; conn->mutex held
  * @seconds: from now
@@ -663,8 +622,8 @@ struct ziw_conn *ziw_conn_alloc(struct ziw_dev *dev, struct socket *sock,
 	INIT_WORK(&conn->work, conn_work);
 	INIT_WORK(&conn->setup_work, conn_setup_work);
 	INIT_DELAYED_WORK(&conn->timer, conn_timer_work);
-	INIT_DELAYED_WORK(&conn->retry, conn_retry_work);
-	INIT_WORK(&conn->collect, conn_collect_work);
+	INIT_DELAYED_WORK(&conn->retry, ziw_conn_retry_work);
+	INIT_WORK(&conn->collect, ziw_conn_collect_work);
 	ziw_fault_init(&conn->tx_fault, conn);
 	ziw_fault_init(&conn->rx_fault, conn);
 	ziw_live_add(ZIW_LIVE_CONN, 1);

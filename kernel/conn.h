@@ -80,6 +80,7 @@ struct ziw_tx_wqe {
  * @hello: to a ziw that said hello, the answer is still to be sent
  * @peer_ulpdu: largest ULPDU that the peer takes, if it is a ziw; 0: unknown
  * @idle: nothing to do when the engine last ran; what is posted rings the doorbell
+ * @polled: the device's poller looks at the SQ, which asks for no doorbells
  * @streak: doorbells since the peer last sent a message by itself, up to a bound
  * @failed: nothing more is sent
  * @terminate: @term is to be sent
@@ -100,6 +101,7 @@ struct ziw_tx {
 	bool			hello;
 	u32			peer_ulpdu;
 	bool			idle;
+	bool			polled;
 	u8			streak;
 	bool			failed;
 	bool			terminate;
@@ -226,6 +228,20 @@ struct ziw_setup_bytes {
 	u8	pd[ZIW_MAX_CM_PRIVATE];
 };
 
+/**
+ * struct ziw_polled - an SQ that is polled; the poller's, once it is in its list
+ * @entry: in the poller's list
+ * @qp: with a reference
+ * @prod: of its ring, when last looked at
+ * @until: local_clock() at which polling ends, if nothing is posted
+ */
+struct ziw_polled {
+	struct list_head	entry;
+	struct ziw_qp		*qp;
+	u32			prod;
+	u64			until;
+};
+
 enum ziw_conn_state {
 	ZIW_CONN_CONNECTING,	/* initiator: TCP handshake */
 	ZIW_CONN_REQ_SENT,	/* initiator: Reply Frame outstanding */
@@ -277,6 +293,7 @@ enum ziw_conn_flag {
  * @timer: sets ZIW_CONN_TIMEOUT
  * @retry: runs the transmit engine when memory was short or the socket owned
  * @collect: runs it when a doorbell was left to be one with the next
+ * @polled: what the device's poller knows of its SQ
  * @qp: attached queue pair; set before ZIW_CONN_IN_STREAM, cleared with the
  *      socket lock held
  * @crc: FPDUs carry a CRC; constant while in stream
@@ -326,6 +343,7 @@ struct ziw_conn {
 	struct delayed_work	timer;
 	struct delayed_work	retry;
 	struct work_struct	collect;
+	struct ziw_polled	polled;
 
 	struct ziw_qp		*qp;
 	bool			crc;
@@ -376,7 +394,6 @@ void ziw_conn_get(struct ziw_conn *conn);
 void ziw_conn_put(struct ziw_conn *conn);
 void ziw_conn_kick(struct ziw_conn *conn);
 void ziw_conn_retry(struct ziw_conn *conn, unsigned long delay);
-void ziw_conn_collect(struct ziw_conn *conn);
 void ziw_conn_abort(struct ziw_conn *conn);
 void ziw_conn_start_timer(struct ziw_conn *conn, unsigned int seconds);
 void ziw_conn_stop_timer(struct ziw_conn *conn);
@@ -413,10 +430,14 @@ void ziw_listener_ready(void *listener);
 struct iw_cm_id *ziw_listen_cm_id(struct ziw_listen *listen);
 void ziw_listen_put(struct ziw_listen *listen);
 
+/* collect.c */
+void ziw_tx_kick(struct ziw_qp *qp, u32 busy);
+void ziw_conn_retry_work(struct work_struct *work);
+void ziw_conn_collect_work(struct work_struct *work);
+
 /* send.c */
 void ziw_tx_run(struct ziw_conn *conn);
 bool ziw_tx_due(const struct ziw_conn *conn);
-void ziw_tx_kick(struct ziw_qp *qp, u32 busy);
 void ziw_tx_terminate(struct ziw_conn *conn, const struct ziw_terminate *term);
 void ziw_tx_reap(struct ziw_conn *conn);
 u32 ziw_orq_token(u32 msn);

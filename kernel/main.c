@@ -134,6 +134,7 @@ void ziw_dev_free(struct ziw_dev *dev)
 	dev_wait_conns(dev);
 	report_dev_leaks(dev);
 	cancel_work_sync(&dev->gid_work);
+	ziw_poller_exit(&dev->poller);
 	spin_lock(&devs_lock);
 	list_del(&dev->entry);
 	spin_unlock(&devs_lock);
@@ -181,6 +182,7 @@ static void dev_init(struct ziw_dev *dev, struct net_device *netdev)
 	xa_init(&dev->mrs);
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC);
 	xa_init_flags(&dev->requests, XA_FLAGS_ALLOC1);
+	ziw_poller_init(&dev->poller);
 	spin_lock_init(&dev->conns_lock);
 	INIT_LIST_HEAD(&dev->conns);
 	init_waitqueue_head(&dev->conns_wait);

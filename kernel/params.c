@@ -57,6 +57,10 @@ static const struct param_info infos[ZIW_PARAM_NUM] = {
 		"collect", NUMBER, false, 0, ZIW_DOORBELL_BUSY_MAX, NULL,
 		"a number of work requests, 0 to 127",
 	},
+	[ZIW_PARAM_POLL] = {
+		"doorbell_poll", NUMBER, false, 0, 1000000, NULL,
+		"0 to 1000000 microseconds",
+	},
 	[ZIW_PARAM_SETUP_TIMEOUT] = {
 		"setup_timeout", NUMBER, false, 1, 60, NULL, "1 to 60 seconds",
 	},
@@ -86,6 +90,7 @@ static u32 defaults[ZIW_PARAM_NUM] = {
 	[ZIW_PARAM_COPY_THRESHOLD]	= 16384,
 	[ZIW_PARAM_MAX_FPDU]		= 0,
 	[ZIW_PARAM_COLLECT]		= 2,
+	[ZIW_PARAM_POLL]		= 0,
 	[ZIW_PARAM_SETUP_TIMEOUT]	= 15,
 	[ZIW_PARAM_CLOSE_TIMEOUT]	= 5,
 	[ZIW_PARAM_USER_TIMEOUT]	= 30,
@@ -233,6 +238,9 @@ MODULE_PARM_DESC(max_fpdu,
 MODULE_PARAM(collect, ZIW_PARAM_COLLECT);
 MODULE_PARM_DESC(collect,
 		 "work requests of a queue pair that must be on their way for further ones to be collected and sent together by a work item, 1 to 127; 0: each is sent at once (default 2)");
+MODULE_PARAM(doorbell_poll, ZIW_PARAM_POLL);
+MODULE_PARM_DESC(doorbell_poll,
+		 "microseconds for which a CPU looks at a send queue after something was posted to it, so that no doorbell is rung, 0 to 1000000; 0: none does (default 0)");
 MODULE_PARAM(setup_timeout, ZIW_PARAM_SETUP_TIMEOUT);
 MODULE_PARM_DESC(setup_timeout,
 		 "seconds that TCP's and MPA's connection setup may take, 1 to 60 (default 15)");
@@ -300,6 +308,7 @@ static ssize_t device_store(struct device *device, struct device_attribute *attr
 PARAM_ATTR(copy_threshold, ZIW_PARAM_COPY_THRESHOLD);
 PARAM_ATTR(max_fpdu, ZIW_PARAM_MAX_FPDU);
 PARAM_ATTR(collect, ZIW_PARAM_COLLECT);
+PARAM_ATTR(doorbell_poll, ZIW_PARAM_POLL);
 PARAM_ATTR(setup_timeout, ZIW_PARAM_SETUP_TIMEOUT);
 PARAM_ATTR(close_timeout, ZIW_PARAM_CLOSE_TIMEOUT);
 PARAM_ATTR(user_timeout, ZIW_PARAM_USER_TIMEOUT);
@@ -320,6 +329,7 @@ static struct attribute *device_attrs[] = {
 	&attr_copy_threshold.attr.attr,
 	&attr_max_fpdu.attr.attr,
 	&attr_collect.attr.attr,
+	&attr_doorbell_poll.attr.attr,
 	&attr_setup_timeout.attr.attr,
 	&attr_close_timeout.attr.attr,
 	&attr_user_timeout.attr.attr,

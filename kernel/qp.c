@@ -323,6 +323,12 @@ static int check_caps(const struct ib_qp_init_attr *init)
 	return 0;
 }
 
+/*
+ * The RDMA core cuts what a kernel consumer reads and writes into work requests by the
+ * number of SGEs that the queue pair has: with so many pages each is one large FPDU.
+ */
+#define KERNEL_SGE	15
+
 /* @behind: bytes for the RQ, in the same memory. */
 static int sq_init(struct ziw_dev *dev, struct ziw_qp *qp, struct ib_qp_cap *cap,
 		   size_t behind, struct ib_udata *udata, struct ziw_ring_info *info)
@@ -333,7 +339,7 @@ static int sq_init(struct ziw_dev *dev, struct ziw_qp *qp, struct ib_qp_cap *cap
 	int err;
 
 	spin_lock_init(&sq->post_lock);
-	sq->limits.max_sge = max(cap->max_send_sge, 1U);
+	sq->limits.max_sge = max(cap->max_send_sge, udata ? 1U : KERNEL_SGE);
 	body = max_t(u32, sq->limits.max_sge * sizeof(struct ziw_sge), cap->max_inline_data);
 	body = ALIGN(body, 32);
 	sq->limits.max_inline = min_t(u32, body, ZIW_MAX_INLINE);

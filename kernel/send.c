@@ -14,14 +14,8 @@
 #include "trace.h"
 #include "tx.h"
 
-/* Between tries when memory is short: an interval no user notices. */
-#define TX_RETRY_JIFFIES	1
-
 /* Enough that the peer handles one while the next ones come. */
 #define LARGE_FPDUS_PER_WINDOW	4
-
-/* So many in a row, with no message of the peer between, are a stream. */
-#define COLLECT_AFTER_DOORBELLS	8
 
 /**
  * ziw_tx_max_payload - most payload of one FPDU
@@ -351,6 +345,34 @@ static enum ib_wc_status wc_of_mr_error(int err)
 	return err == -EFAULT ? IB_WC_LOC_PROT_ERR : IB_WC_SUCCESS;
 }
 
+/*
+ * How many of @n bytes of the WQE's payload lie next to each other in one region. Kernel
+ * consumers name each page by itself, and many of them follow each other.
+ */
+static u32 tx_piece(const struct ziw_tx_wqe *wqe, u32 n)
+{
+	const struct ziw_sge *sge = &wqe->wr.sge[wqe->sge_index];
+	const struct ziw_sge *end = &wqe->wr.sge[wqe->wr.hdr.num_sge];
+	u32 piece = min(n, sge->length - wqe->sge_off);
+
+	for (sge++; piece < n && sge < end; sge++) {
+		if (sge->lkey != sge[-1].lkey || sge->addr != sge[-1].addr + sge[-1].length)
+			break;
+		piece += min(n - piece, sge->length);
+	}
+	return piece;
+}
+
+static void tx_sge_advance(struct ziw_tx_wqe *wqe, u32 piece)
+{
+	wqe->sge_off += piece;
+	while (wqe->sge_index < wqe->wr.hdr.num_sge &&
+	       wqe->sge_off >= wqe->wr.sge[wqe->sge_index].length) {
+		wqe->sge_off -= wqe->wr.sge[wqe->sge_index].length;
+		wqe->sge_index++;
+	}
+}
+
 /* Add @n bytes of the WQE's payload, which may come from several regions. */
 static int tx_add_payload(struct ziw_conn *conn, struct ziw_fpdu *fpdu, u32 n)
 {
@@ -365,14 +387,13 @@ static int tx_add_payload(struct ziw_conn *conn, struct ziw_fpdu *fpdu, u32 n)
 
 	while (n) {
 		const struct ziw_sge *sge = &wqe->wr.sge[wqe->sge_index];
-		u32 piece = min(n, sge->length - wqe->sge_off);
+		u32 piece = tx_piece(wqe, n);
 		enum ziw_mr_error mr_err;
 		struct ziw_mr *mr;
 		int err;
 
 		if (!piece) {
-			wqe->sge_index++;
-			wqe->sge_off = 0;
+			tx_sge_advance(wqe, 0);
 			continue;
 		}
 		mr = ziw_mr_get(qp->ibqp.pd, sge->lkey, ziw_qp_is_kernel(qp), 0,
@@ -388,7 +409,7 @@ static int tx_add_payload(struct ziw_conn *conn, struct ziw_fpdu *fpdu, u32 n)
 		ziw_mr_put(mr);
 		if (err)
 			return err;
-		wqe->sge_off += piece;
+		tx_sge_advance(wqe, piece);
 		n -= piece;
 	}
 	return 0;
@@ -764,7 +785,11 @@ static bool tx_work(struct ziw_conn *conn)
 		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
 	if (ret != ZIW_TX_IDLE || tx->batch.bytes)
 		return false;
-	tx->idle = !(ziw_ring_idle(&qp->sq.ring, qp->sq.next) && ziw_sq_ready(qp));
+	/* Where somebody looks at the ring all the time, nobody has to ring. */
+	if (tx->polled)
+		tx->idle = !ziw_sq_ready(qp);
+	else
+		tx->idle = !(ziw_ring_idle(&qp->sq.ring, qp->sq.next) && ziw_sq_ready(qp));
 	return !tx->idle;
 }
 
@@ -821,84 +846,4 @@ void ziw_tx_run(struct ziw_conn *conn)
 		ziw_conn_kick(conn);
 	spin_unlock(&qp->lock);
 	tx->running = false;
-}
-
-/*
- * Whether a doorbell can wait for more to send. A poster that keeps several on their way
- * does not wait for this one; unless it answers its peer, where a delay delays both.
- */
-static bool tx_may_collect(struct ziw_conn *conn, u32 busy)
-{
-	u32 least = ziw_param(conn->dev, ZIW_PARAM_COLLECT);
-
-	if (conn->tx.streak < COLLECT_AFTER_DOORBELLS) {
-		conn->tx.streak++;
-		return false;
-	}
-	return least && busy >= least;
-}
-
-/*
- * Leave it to a work item: what is posted until that runs goes to TCP with it, in few
- * large packets, and needs no doorbell. Return: false if it cannot.
- */
-static bool tx_collect(struct ziw_conn *conn)
-{
-	struct ziw_qp *qp = conn->qp;
-	bool open = false;
-
-	if (!qp)
-		return false;
-	spin_lock(&qp->lock);
-	/* In other states doorbells are for others. */
-	if (qp->state == ZIW_QP_RTS) {
-		ziw_ring_busy(&qp->sq.ring);
-		conn->tx.idle = false;
-		open = true;
-	}
-	spin_unlock(&qp->lock);
-	if (open)
-		ziw_conn_collect(conn);
-	return open;
-}
-
-/**
- * ziw_tx_kick - the doorbell: send what was posted
- * @qp: queue pair
- * @busy: WQEs posted before that its owner has not seen complete
- *
- * It is sent in the caller's context, or by a work item together with what follows.
- *
- * Context: any.
- */
-void ziw_tx_kick(struct ziw_qp *qp, u32 busy)
-{
-	struct ziw_conn *conn;
-	struct sock *sk;
-
-	rcu_read_lock();
-	conn = rcu_dereference(qp->conn);
-	if (!conn) {
-		/* Without a connection, only a QP in the error state has to act. */
-		if (READ_ONCE(qp->state) == ZIW_QP_ERROR)
-			queue_work(ziw_wq, &qp->flush_work);
-		goto out;
-	}
-	/* TCP cannot send with interrupts off. */
-	if (irqs_disabled() || in_hardirq()) {
-		ziw_conn_retry(conn, 0);
-		goto out;
-	}
-
-	sk = conn->sk;
-	local_bh_disable();
-	bh_lock_sock(sk);
-	if (sock_owned_by_user(sk))
-		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
-	else if (!tx_may_collect(conn, busy) || !tx_collect(conn))
-		ziw_tx_run(conn);
-	bh_unlock_sock(sk);
-	local_bh_enable();
-out:
-	rcu_read_unlock();
 }

@@ -86,6 +86,7 @@ enum ziw_param {
 	ZIW_PARAM_COPY_THRESHOLD,
 	ZIW_PARAM_MAX_FPDU,
 	ZIW_PARAM_COLLECT,
+	ZIW_PARAM_POLL,
 	ZIW_PARAM_SETUP_TIMEOUT,
 	ZIW_PARAM_CLOSE_TIMEOUT,
 	ZIW_PARAM_USER_TIMEOUT,
@@ -106,6 +107,23 @@ enum ziw_crc_policy {
 struct ziw_ends;
 struct ziw_qp;
 struct ziw_stats;
+
+/**
+ * struct ziw_poller - a device's poller of doorbells (collect.c)
+ * @lock: guards @added; bottom halves off
+ * @added: connections that are to be polled, too
+ * @list: those that are; the work item's
+ * @work: runs for as long as there are any
+ */
+struct ziw_poller {
+	spinlock_t		lock;		/* guards added */
+	struct list_head	added;
+	struct list_head	list;
+	struct work_struct	work;
+};
+
+void ziw_poller_init(struct ziw_poller *poller);
+void ziw_poller_exit(struct ziw_poller *poller);
 
 /**
  * struct ziw_dev - an RDMA device
@@ -130,6 +148,7 @@ struct ziw_stats;
  * @pinned_bytes: in user regions
  * @pdn: next PD number
  * @nr_pd: PDs, against ZIW_MAX_PD; likewise the others
+ * @poller: looks at SQs, so that nobody has to ring
  * @conns_lock: guards @conns and @dying
  * @conns: connections whose sockets are not yet released
  * @dying: no new connection, no new listener
@@ -162,6 +181,8 @@ struct ziw_dev {
 	atomic_t		nr_srq;
 	atomic_t		nr_qp;
 	atomic_t		nr_mr;
+
+	struct ziw_poller	poller;
 
 	spinlock_t		conns_lock;	/* guards conns and dying */
 	struct list_head	conns;

@@ -15,6 +15,7 @@ PARAMETERS=(
 	"copy_threshold|16384|0,1,4096,0x10000,4294967295|-1,4294967296,x,,1 2|a number of bytes, 0 to 4294967295"
 	"max_fpdu|0|0,128,1500,64768|127,64769,-1,y|0, or 128 to 64768 bytes"
 	"collect|2|0,1,127|128,-1,x|a number of work requests, 0 to 127"
+	"doorbell_poll|0|0,1,1000000|1000001,-1,y|0 to 1000000 microseconds"
 	"setup_timeout|15|1,60|0,61,1.5|1 to 60 seconds"
 	"close_timeout|5|1,60|0,61,|1 to 60 seconds"
 	"user_timeout|30|10,3600|9,3601|10 to 3600 seconds"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Sends that the kernel collects (parameter "collect"): all go, in order, whatever comes between.
  */
-#include <fstream>
-
 #include "fixture.h"
 
 namespace {
@@ -21,13 +19,6 @@ protected:
 	std::string file(const std::string &name) const
 	{
 		return "/sys/class/infiniband/" + a.device() + "/" + name;
-	}
-
-	uint64_t counter(const std::string &name) const
-	{
-		uint64_t value = 0;
-		std::ifstream(file("ports/1/hw_counters/" + name)) >> value;
-		return value;
 	}
 
 	/* All posted before one completion is looked at. */
@@ -66,15 +57,15 @@ TEST_F(CollectTest, StreamGoesWithFewDoorbells)
 
 	for (unsigned least : {1u, 2u, 127u}) {
 		Setting collect(file("ziw/collect"), std::to_string(least));
-		auto rung = counter("sq_doorbells");
-		auto avoided = counter("sq_doorbells_avoided");
+		auto rung = a.counter("sq_doorbells");
+		auto avoided = a.counter("sq_doorbells_avoided");
 		auto n = rounds(20);
 		for (unsigned i = 0; i < n; i++)
 			stream(pair, from, to, least << 16 | i);
 		if (least == 127)
 			continue;
-		EXPECT_LT(counter("sq_doorbells") - rung, uint64_t{n} * depth);
-		EXPECT_GT(counter("sq_doorbells_avoided"), avoided);
+		EXPECT_LT(a.counter("sq_doorbells") - rung, uint64_t{n} * depth);
+		EXPECT_GT(a.counter("sq_doorbells_avoided"), avoided);
 	}
 }
 
@@ -152,6 +143,87 @@ TEST_F(CollectTest, DestroyedUnderAStream)
 			pair.b.reset();
 		pair.a.reset();
 	}
+}
+
+/* One at a time, so that each would need its doorbell. */
+TEST_F(CollectTest, PolledNobodyRings)
+{
+	auto pair = connected();
+	Region from(a.pd(), depth * size), to(b.pd(), depth * size);
+	auto one_by_one = [&](unsigned messages) {
+		for (unsigned i = 0; i < messages; i++) {
+			ASSERT_EQ(pair.b->post_recv(i, {to.sge(0, size)}), 0);
+			ASSERT_EQ(pair.a->post(send_work(i, {from.sge(0, size)})), 0);
+			EXPECT_COMPLETED(pair.b->wait_recv()[0], i, IBV_WC_RECV);
+			EXPECT_COMPLETED(pair.a->wait_send()[0], i, IBV_WC_SEND);
+		}
+	};
+	auto n = rounds(100);
+	{
+		Setting poll(file("ziw/doorbell_poll"), "1000000");
+		auto rung = a.counter("sq_doorbells");
+		one_by_one(n);
+		stream(pair, from, to, 1);
+		/* Others of this host may ring meanwhile: none does so often. */
+		EXPECT_LT(a.counter("sq_doorbells") - rung, n / 2 + 8);
+	}
+	/* It ends, and doorbells are asked for. */
+	one_by_one(3);
+	std::this_thread::sleep_for(verbs::milliseconds(20));
+	one_by_one(3);
+}
+
+TEST_F(CollectTest, PollingThatEndsBetweenMessages)
+{
+	Setting poll(file("ziw/doorbell_poll"), "50");
+	auto pair = connected();
+	Region from(a.pd(), depth * size), to(b.pd(), depth * size);
+
+	for (unsigned i = 0; i < rounds(300); i++) {
+		ASSERT_EQ(pair.b->post_recv(i, {to.sge(0, size)}), 0);
+		std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+		ASSERT_EQ(pair.a->post(send_work(i, {from.sge(0, size)})), 0);
+		EXPECT_COMPLETED(pair.b->wait_recv()[0], i, IBV_WC_RECV);
+		EXPECT_COMPLETED(pair.a->wait_send()[0], i, IBV_WC_SEND);
+	}
+}
+
+/* Several at a time; each goes while it is polled. */
+TEST_F(CollectTest, GoneWhilePolled)
+{
+	Setting poll(file("ziw/doorbell_poll"), "1000000");
+
+	for (unsigned round = 0; round < rounds(12); round++) {
+		Region from(a.pd(), depth * size), to(b.pd(), depth * size);
+		std::vector<Pair> pairs;
+
+		for (unsigned i = 0; i < 4; i++) {
+			pairs.push_back(connected());
+			post_receives(*pairs.back().b, to);
+			post_stream(*pairs.back().a, from, depth);
+		}
+		EXPECT_EQ(rdma_disconnect(pairs[0].a->id()), 0);
+		pairs[1].a.reset();
+		pairs[2].b.reset();
+		pairs[3].a->wait_send(depth);
+		pairs[0].a->wait_send(depth);
+	}
+}
+
+TEST_F(CollectTest, DeviceGoneWhilePolled)
+{
+	Topology topology("p");
+	Host here(topology.a()), there(topology.b());
+	/* For the life of the device. */
+	ASSERT_EQ(::shell("echo 1000000 > /sys/class/infiniband/" + here.device() +
+			  "/ziw/doorbell_poll"),
+		  0);
+	auto pair = connect(here, there);
+	Region from(here.pd(), depth * size), to(there.pd(), depth * size);
+
+	stream(pair, from, to, 1);
+	EXPECT_EQ(::shell("rdma link delete " + here.device()), 0);
+	EXPECT_TRUE(pair.b->reaches(IBV_QPS_ERR));
 }
 
 } // namespace
