@@ -8,8 +8,8 @@
 #include "conn.h"
 #include "tx.h"
 
-/* So many in a row, with no message of the peer between, are a stream. */
-#define COLLECT_AFTER_DOORBELLS	8
+/* How long a stream is remembered, in sends. */
+#define STREAM_MOST	(8 * ZIW_SENDS_PER_MESSAGE)
 
 /* Run the transmit engine, now or a little later. */
 static void conn_send(struct ziw_conn *conn)
@@ -40,6 +40,12 @@ void ziw_conn_retry_work(struct work_struct *work)
 
 /* --- collecting --- */
 
+/* So many were posted; socket lock. */
+static void count_sends(struct ziw_conn *conn, u32 n)
+{
+	conn->tx.streak = min(conn->tx.streak + n, STREAM_MOST);
+}
+
 /**
  * ziw_conn_collect_work - send what was collected
  * @work: the connection's
@@ -47,8 +53,21 @@ void ziw_conn_retry_work(struct work_struct *work)
 void ziw_conn_collect_work(struct work_struct *work)
 {
 	struct ziw_conn *conn = container_of(work, struct ziw_conn, collect);
+	struct sock *sk = conn->sk;
 
-	conn_send(conn);
+	local_bh_disable();
+	bh_lock_sock(sk);
+	if (sock_owned_by_user(sk)) {
+		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
+	} else if (conn->qp) {
+		u32 next = conn->qp->sq.next;
+
+		ziw_tx_run(conn);
+		/* Without this each would have rung. */
+		count_sends(conn, conn->qp->sq.next - next);
+	}
+	bh_unlock_sock(sk);
+	local_bh_enable();
 	ziw_conn_put(conn);
 }
 
@@ -79,11 +98,8 @@ static bool may_collect(struct ziw_conn *conn, u32 busy)
 {
 	u32 least = ziw_param(conn->dev, ZIW_PARAM_COLLECT);
 
-	if (conn->tx.streak < COLLECT_AFTER_DOORBELLS) {
-		conn->tx.streak++;
-		return false;
-	}
-	return least && busy >= least;
+	count_sends(conn, 1);
+	return least && busy >= least && conn->tx.streak > ZIW_SENDS_PER_MESSAGE;
 }
 
 /*

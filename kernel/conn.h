@@ -71,6 +71,9 @@ struct ziw_tx_wqe {
 	struct ziw_wqe		wr;
 };
 
+/* A stream: more sends than this for each message of the peer, such as one with credits. */
+#define ZIW_SENDS_PER_MESSAGE	8U
+
 /**
  * struct ziw_tx - transmit engine; guarded by the socket lock and qp->lock
  * @running: the engine is at work; a callback of TCP that finds this returns
@@ -81,7 +84,8 @@ struct ziw_tx_wqe {
  * @peer_ulpdu: largest ULPDU that the peer takes, if it is a ziw; 0: unknown
  * @idle: nothing to do when the engine last ran; what is posted rings the doorbell
  * @polled: the device's poller looks at the SQ, which asks for no doorbells
- * @streak: doorbells since the peer last sent a message by itself, up to a bound
+ * @streak: sends, less ZIW_SENDS_PER_MESSAGE for each message that the peer sent by
+ *          itself, within bounds (collect.c)
  * @failed: nothing more is sent
  * @terminate: @term is to be sent
  * @terminated: it is with TCP
@@ -102,7 +106,7 @@ struct ziw_tx {
 	u32			peer_ulpdu;
 	bool			idle;
 	bool			polled;
-	u8			streak;
+	u32			streak;
 	bool			failed;
 	bool			terminate;
 	bool			terminated;
@@ -216,7 +220,7 @@ struct ziw_irq_entry {
 };
 
 /* Places for inbound requests are allocated so many at a time. */
-#define ZIW_IRQ_BLOCK		8
+#define ZIW_IRQ_BLOCK		8U
 
 /**
  * struct ziw_setup_bytes - what a connection holds until its stream begins
@@ -366,7 +370,7 @@ struct ziw_conn {
 /* The slots are a power of two, so that the indices may wrap. */
 static inline u32 ziw_irq_slots(const struct ziw_conn *conn)
 {
-	return max(roundup_pow_of_two(conn->ird), ZIW_IRQ_BLOCK);
+	return roundup_pow_of_two(max(conn->ird, ZIW_IRQ_BLOCK));
 }
 
 static inline struct ziw_irq_entry **ziw_irq_block(struct ziw_conn *conn, u32 index)

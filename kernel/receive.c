@@ -84,7 +84,8 @@ static void rx_handled(const struct ziw_rx_fpdu *fpdu)
 	/* A responder has copied what it sends: nobody waits to use it again. */
 	if (fpdu->hdr.opcode != RDMAP_READ_RESP && fpdu->hdr.opcode != RDMAP_ATOMIC_RESP) {
 		conn->rx.unacked += fpdu->payload;
-		conn->tx.streak = 0;
+		if (fpdu->hdr.last)
+			conn->tx.streak -= min(conn->tx.streak, ZIW_SENDS_PER_MESSAGE);
 	}
 	if (fpdu->hdr.last && conn->rx.unacked >= PROMPT_ACK_BYTES) {
 		conn->rx.unacked = 0;
