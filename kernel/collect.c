@@ -5,6 +5,7 @@
  * all the time, so that nobody has to ring.
  */
 #include <linux/sched/clock.h>
+#include <linux/sched/prio.h>
 #include "conn.h"
 #include "tx.h"
 
@@ -92,14 +93,16 @@ static bool ring_unasked(struct ziw_conn *conn)
 
 /*
  * Whether a doorbell can wait for more to send. A poster that keeps several on their way
- * does not wait for this one; unless it answers its peer, where a delay delays both.
+ * does not wait for this one; unless it answers its peer, where a delay delays both. One
+ * of real-time priority that polls could keep the work item from ever running.
  */
 static bool may_collect(struct ziw_conn *conn, u32 busy)
 {
 	u32 least = ziw_param(conn->dev, ZIW_PARAM_COLLECT);
 
 	count_sends(conn, 1);
-	return least && busy >= least && conn->tx.streak > ZIW_SENDS_PER_MESSAGE;
+	return least && busy >= least && conn->tx.streak > ZIW_SENDS_PER_MESSAGE &&
+	       current->prio >= MAX_RT_PRIO;
 }
 
 /*

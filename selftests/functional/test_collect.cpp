@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Sends that the kernel collects (parameter "collect"): all go, in order, whatever comes between.
  */
+#include <sched.h>
+
 #include "fixture.h"
 
 namespace {
@@ -77,6 +79,22 @@ TEST_F(CollectTest, OffEachIsSentByItsDoorbell)
 
 	for (unsigned i = 0; i < rounds(20); i++)
 		stream(pair, from, to, i);
+}
+
+/* A thread of real-time priority may poll without end: it is not made to wait for others. */
+TEST_F(CollectTest, RealTimeSendsAtOnce)
+{
+	auto pair = connected();
+	Region from(a.pd(), depth * size), to(b.pd(), depth * size);
+	sched_param priority{}, normal{};
+	priority.sched_priority = 1;
+
+	auto rung = a.counter("sq_doorbells");
+	ASSERT_EQ(sched_setscheduler(0, SCHED_FIFO, &priority), 0);
+	for (unsigned i = 0; i < rounds(20); i++)
+		stream(pair, from, to, i);
+	ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &normal), 0);
+	EXPECT_GT(a.counter("sq_doorbells") - rung, uint64_t{rounds(20)} * depth / 2);
 }
 
 /* The last work request completes although nobody posts or polls after it. */
