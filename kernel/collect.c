@@ -121,7 +121,10 @@ static bool collect(struct ziw_conn *conn)
 
 /* --- polling --- */
 
-/* Have the device's poller look at the connection's SQ from now on. Socket lock. */
+/*
+ * Have the device's poller look at the connection's SQ from now on. Socket lock, and nobody
+ * owns the socket: who does may be about to detach the connection.
+ */
 static void poll_begin(struct ziw_conn *conn, u32 usecs)
 {
 	struct ziw_poller *poller = &conn->dev->poller;
@@ -257,13 +260,15 @@ void ziw_tx_kick(struct ziw_qp *qp, u32 busy)
 	sk = conn->sk;
 	local_bh_disable();
 	bh_lock_sock(sk);
-	usecs = ziw_param(conn->dev, ZIW_PARAM_POLL);
-	if (usecs)
-		poll_begin(conn, usecs);
-	if (sock_owned_by_user(sk))
+	if (sock_owned_by_user(sk)) {
 		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
-	else if (usecs || !may_collect(conn, busy) || !collect(conn))
-		ziw_tx_run(conn);
+	} else {
+		usecs = ziw_param(conn->dev, ZIW_PARAM_POLL);
+		if (usecs)
+			poll_begin(conn, usecs);
+		if (usecs || !may_collect(conn, busy) || !collect(conn))
+			ziw_tx_run(conn);
+	}
 	bh_unlock_sock(sk);
 	local_bh_enable();
 out:

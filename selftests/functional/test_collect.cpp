@@ -3,6 +3,9 @@
  */
 #include <sched.h>
 
+#include <atomic>
+#include <thread>
+
 #include "fixture.h"
 
 namespace {
@@ -225,6 +228,30 @@ TEST_F(CollectTest, GoneWhilePolled)
 		pairs[2].b.reset();
 		pairs[3].a->wait_send(depth);
 		pairs[0].a->wait_send(depth);
+	}
+}
+
+/* It is detached by the peer's end, while its own side has it connected and rings. */
+TEST_F(CollectTest, PeerEndsUnderDoorbells)
+{
+	Setting poll(file("ziw/doorbell_poll"), "1");
+
+	for (unsigned round = 0; round < rounds(60); round++) {
+		auto pair = connected();
+		Region from(a.pd(), size), to(b.pd(), size);
+		std::atomic<bool> over{false};
+		std::thread poster([&] {
+			for (uint64_t i = 0; !over; i++)
+				/* Whatever it says: the queue is full now and then, and flushed. */
+				if (pair.a->post(
+					    write_work(i, {from.sge()}, to.address(), to.rkey())))
+					pair.a->wait_send(1);
+		});
+		std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+		pair.b.reset();
+		EXPECT_TRUE(pair.a->reaches(IBV_QPS_ERR));
+		over = true;
+		poster.join();
 	}
 }
 
