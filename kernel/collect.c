@@ -201,7 +201,8 @@ static void poller_work(struct work_struct *work)
 			ziw_qp_put(qp);
 		}
 		cpu_relax();
-		cond_resched();
+		/* Tracers wait until each task has slept, which this one does not. */
+		cond_resched_tasks_rcu_qs();
 	} while (!list_empty(&poller->list));
 }
 

@@ -255,6 +255,49 @@ TEST_F(CollectTest, PeerEndsUnderDoorbells)
 	}
 }
 
+/*
+ * To remove a function tracer takes until each task has slept, or has said that it is not
+ * in the middle of something.
+ */
+TEST_F(CollectTest, PollingHoldsUpNoTracer)
+{
+	const std::string instance = "/sys/kernel/tracing/instances/ziw";
+
+	(void)::shell("[ -e /sys/kernel/tracing/instances ] || "
+		      "mount -t tracefs t /sys/kernel/tracing");
+	if (::shell("mkdir " + instance + " && [ -e " + instance +
+		    "/set_ftrace_filter ] && "
+		    "echo do_nanosleep > " +
+		    instance + "/set_ftrace_filter")) {
+		(void)::shell("rmdir " + instance);
+		GTEST_SKIP() << "no function tracer";
+	}
+	Setting poll(file("ziw/doorbell_poll"), "1000000");
+	auto pair = connected();
+	Region from(a.pd(), size), to(b.pd(), size);
+	std::atomic<bool> over{false};
+	std::thread poster([&] {
+		auto end = std::chrono::steady_clock::now() + 3 * soon;
+		for (uint64_t i = 0; !over && std::chrono::steady_clock::now() < end; i++) {
+			EXPECT_EQ(
+				pair.a->post(write_work(i, {from.sge()}, to.address(), to.rkey())),
+				0);
+			pair.a->wait_send();
+			std::this_thread::sleep_for(verbs::milliseconds(10));
+		}
+	});
+	auto begin = std::chrono::steady_clock::now();
+	EXPECT_EQ(::shell("cd " + instance +
+			  " && "
+			  "echo function > current_tracer && sleep 0.1 && "
+			  "echo nop > current_tracer"),
+		  0);
+	EXPECT_LT(std::chrono::steady_clock::now() - begin, 2 * soon);
+	over = true;
+	poster.join();
+	EXPECT_EQ(::shell("rmdir " + instance), 0);
+}
+
 TEST_F(CollectTest, DeviceGoneWhilePolled)
 {
 	Topology topology("p");
