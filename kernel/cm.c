@@ -212,7 +212,8 @@ void ziw_cm_reply(struct ziw_conn *conn, int status)
 	if (status == -EPIPE || status == -ECONNABORTED)
 		event.status = -ECONNRESET;
 	fill_addresses(conn, &event);
-	if (!status || conn->frame.reject)
+	/* A reject may have broken off, or be waited for in vain. */
+	if (!status || (conn->frame.reject && ziw_conn_frame_whole(conn)))
 		fill_peer(conn, &event);
 	cm_event(conn, &event);
 	if (status)

@@ -412,6 +412,7 @@ void ziw_conn_refuse(struct ziw_conn *conn);
 int ziw_conn_send_frame(struct ziw_conn *conn, const struct ziw_mpa_frame *frame,
 			const void *private_data);
 const u8 *ziw_conn_private_data(const struct ziw_conn *conn);
+bool ziw_conn_frame_whole(const struct ziw_conn *conn);
 
 /* cm.c: what the connection tells its front end; conn->mutex held */
 int ziw_cm_request(struct ziw_conn *conn);

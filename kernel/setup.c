@@ -92,6 +92,19 @@ const u8 *ziw_conn_private_data(const struct ziw_conn *conn)
 	return conn->setup->frame + MPA_HDR_LEN + (conn->frame.enhanced ? MPA_ENHANCED_LEN : 0);
 }
 
+/**
+ * ziw_conn_frame_whole - whether all that the peer's frame announced has come
+ * @conn: connection; conn->mutex held
+ *
+ * Return: true if it has, and the private data is there.
+ */
+bool ziw_conn_frame_whole(const struct ziw_conn *conn)
+{
+	const u8 *end = ziw_conn_private_data(conn) + conn->frame.pd_len;
+
+	return conn->setup->frame + conn->setup_len == end;
+}
+
 /*
  * Receive exactly the peer's frame: what follows is the stream's. Return: 1 when
  * it is whole, 0 when more has to come, or a negative error.

@@ -566,6 +566,25 @@ TEST_F(StrangerTest, AnswersWithAReject)
 	EXPECT_EQ(event.status, -ECONNREFUSED);
 }
 
+/* What was announced and never came is no private data, whatever is in its place. */
+TEST_F(StrangerTest, BreaksOffWithinAReject)
+{
+	for (std::size_t short_by : {200u, 100u, 1u}) {
+		WireListener listener(b);
+		auto wire = incoming(listener);
+		auto request = wire.receive_frame();
+		ASSERT_TRUE(request);
+		auto reply = accepting(*request);
+		reply.flags |= MpaFrame::reject;
+		reply.private_data.resize(reply.private_data.size() + 200, 0x11);
+		auto bytes = reply.encode();
+		bytes.resize(bytes.size() - short_by);
+		wire.send(bytes);
+		wire.finish();
+		EXPECT_EQ(end->event(RDMA_CM_EVENT_REJECTED).private_data, Bytes());
+	}
+}
+
 /* RFC 6581, 10: a peer of revision 1 closes on an enhanced request; it is asked again, unenhanced.
  */
 class OldPeer : public StrangerTest, public testing::WithParamInterface<bool> {};
