@@ -45,6 +45,9 @@ u32 ziw_tx_max_payload(const struct ziw_conn *conn, bool tagged)
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_tx_max_payload);
 
+/* Of so many TCP sends some, even if more follows: on 6.1 it may keep what one skb holds. */
+#define MORE_BYTES		(2 * GSO_LEGACY_MAX_SIZE)
+
 /* --- Terminate --- */
 
 /*
@@ -731,9 +734,9 @@ void ziw_tx_reap(struct ziw_conn *conn)
 }
 
 /*
- * Give the batch to TCP. With @more it may keep a segment that is not full until it is
- * called again, or the peer has acknowledged what went before. Return: whether all of the
- * batch was taken.
+ * Give the batch to TCP. If @more follows at once it may keep a segment that is not full
+ * until it is called again, or the peer has acknowledged what went before. Return: whether
+ * all of the batch was taken.
  */
 static bool tx_push(struct ziw_conn *conn, bool more)
 {
@@ -742,6 +745,8 @@ static bool tx_push(struct ziw_conn *conn, bool more)
 
 	if (!tx->batch.bytes)
 		return true;
+	/* What follows may meet a missing page: what was kept then goes on an acknowledgment. */
+	more &= tx->batch.bytes >= MORE_BYTES || !tcp_rtx_queue_empty(conn->sk);
 	err = ziw_llp_send(conn->sk, &tx->batch, more);
 	if (!err)
 		return true;
@@ -769,14 +774,14 @@ static bool tx_work(struct ziw_conn *conn)
 	enum ziw_tx_result ret = ZIW_TX_BUILT;
 
 	ziw_ring_busy(&qp->sq.ring);
-	if (!tx_push(conn, tx->wqe.active || tx->resp_sent))
+	if (!tx_push(conn, (tx->wqe.active || tx->resp_sent) && !conn->tx_fault.pending))
 		return false;
 	while (!tx->failed) {
 		ret = tx_build(conn);
 		if (ret == ZIW_TX_BUILT)
 			continue;
-		if (!tx_push(conn, ret == ZIW_TX_FULL || tx->wqe.active || tx->resp_sent) ||
-		    ret != ZIW_TX_FULL)
+		/* What else there is to send waits, and nobody knows how long. */
+		if (!tx_push(conn, ret == ZIW_TX_FULL) || ret != ZIW_TX_FULL)
 			break;
 	}
 	ziw_tx_reap(conn);

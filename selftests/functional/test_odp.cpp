@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* On-demand paging: regions whose pages come when they are used, and go as the process has it. */
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <thread>
 
 #include "fixture.h"
 
@@ -280,6 +284,82 @@ TEST_F(OdpTest, PagesStayWritable)
 	EXPECT_COMPLETED(pair.a->wait_send()[0], 3, IBV_WC_RDMA_WRITE);
 	read();
 	EXPECT_EQ(b.counter("odp_faults"), before) << "it had to be brought in anew";
+}
+
+/* Pages that come when somebody brings them. */
+class Brought {
+public:
+	Brought(verbs::Pages &pages, verbs::Fd fd) : pages_(pages), fd_(std::move(fd))
+	{
+		uffdio_api api{};
+		uffdio_register range{};
+
+		api.api = UFFD_API;
+		verbs::check(ioctl(fd_.get(), UFFDIO_API, &api), "UFFDIO_API");
+		range.range = {reinterpret_cast<uintptr_t>(pages.data()), pages.size()};
+		range.mode = UFFDIO_REGISTER_MODE_MISSING;
+		verbs::check(ioctl(fd_.get(), UFFDIO_REGISTER, &range), "UFFDIO_REGISTER");
+	}
+
+	void bring()
+	{
+		uffdio_zeropage zero{};
+
+		zero.range = {reinterpret_cast<uintptr_t>(pages_.data()), pages_.size()};
+		verbs::check(ioctl(fd_.get(), UFFDIO_ZEROPAGE, &zero), "UFFDIO_ZEROPAGE");
+	}
+
+private:
+	verbs::Pages &pages_;
+	verbs::Fd fd_;
+};
+
+/* TCP on this host's network sends anew, and what it was told to keep, after eight seconds. */
+class SlowTimers {
+public:
+	explicit SlowTimers(Host &host) : host_(host) { set("rto_min 8s"); }
+	~SlowTimers() { set(""); }
+	SlowTimers(const SlowTimers &) = delete;
+	SlowTimers &operator=(const SlowTimers &) = delete;
+
+private:
+	void set(const std::string &metric)
+	{
+		host_.shell("route=$(ip -4 route show dev " + host_.netdev() +
+			    " scope link | sed 's/ rto_min .*//') && ip route change $route dev " +
+			    host_.netdev() + " " + metric);
+	}
+
+	Host &host_;
+};
+
+/* Who brings the page may be told to by the message before it. */
+TEST_F(OdpTest, WhatGoesBeforeAMissingPageDoesNotWaitForIt)
+{
+	SlowTimers slow(b);
+	auto other = connected();
+	auto awaited = verbs::Pages(8192);
+	auto of_awaited = reg(b, awaited);
+	verbs::Fd fd(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC)));
+	if (!fd)
+		GTEST_SKIP() << "no userfaultfd";
+	Brought brought(awaited, std::move(fd));
+	auto from = Region(b.pd(), 100);
+
+	from.fill(1);
+	for (unsigned i = 0; i < 2; i++)
+		ASSERT_EQ(other.a->post_recv(i, {back->sge(i * 4096, 4096)}), 0);
+	/* No acknowledgment is on its way that would have TCP send. */
+	std::this_thread::sleep_for(verbs::milliseconds(500));
+	ASSERT_EQ(other.b->post({send_work(0, {from.sge()}),
+				 send_work(1, {{reinterpret_cast<uintptr_t>(awaited.data()), 4096,
+						of_awaited->lkey}})}),
+		  0);
+	EXPECT_NO_THROW(EXPECT_COMPLETED(other.a->wait_recv(1, verbs::milliseconds(3000))[0], 0,
+					 IBV_WC_RECV));
+	brought.bring();
+	EXPECT_EQ(other.a->wait_recv()[0].status, IBV_WC_SUCCESS);
+	other.b->wait_send(2);
 }
 
 TEST_F(OdpTest, WhatItIsNotForIsRefused)
