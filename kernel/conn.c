@@ -65,8 +65,7 @@ static int alloc_requests(struct ziw_conn *conn, u32 sq_slots)
 	struct ziw_irq_entry **first;
 
 	conn->orq_size = min(conn->ord, sq_slots);
-	conn->orq = kvcalloc(roundup_pow_of_two(max(conn->orq_size, 1U)),
-			     sizeof(*conn->orq), GFP_KERNEL);
+	conn->orq = kvcalloc(ziw_orq_slots(conn), sizeof(*conn->orq), GFP_KERNEL);
 	conn->irq = kcalloc(ziw_irq_slots(conn) / ZIW_IRQ_BLOCK, sizeof(*conn->irq),
 			    GFP_KERNEL);
 	if (!conn->irq || !conn->orq)

@@ -367,7 +367,7 @@ struct ziw_conn {
 	struct ziw_rx		rx ____cacheline_aligned_in_smp;
 };
 
-/* The slots are a power of two, so that the indices may wrap. */
+/* The slots are a power of two, so that the indices may wrap; of 0 there is none. */
 static inline u32 ziw_irq_slots(const struct ziw_conn *conn)
 {
 	return roundup_pow_of_two(max(conn->ird, ZIW_IRQ_BLOCK));
@@ -384,9 +384,14 @@ static inline struct ziw_irq_entry *ziw_irq_slot(struct ziw_conn *conn, u32 inde
 	return *ziw_irq_block(conn, index) + index % ZIW_IRQ_BLOCK;
 }
 
+static inline u32 ziw_orq_slots(const struct ziw_conn *conn)
+{
+	return roundup_pow_of_two(max(conn->orq_size, 1U));
+}
+
 static inline struct ziw_orq_entry *ziw_orq_slot(struct ziw_conn *conn, u32 index)
 {
-	return &conn->orq[index & (roundup_pow_of_two(conn->orq_size) - 1)];
+	return &conn->orq[index & (ziw_orq_slots(conn) - 1)];
 }
 
 /* conn.c */

@@ -295,6 +295,29 @@ TEST_F(WireTest, IrdExceeded)
 	expect_terminate(0x1202, 0x1203);
 }
 
+/* With no place for a request of either side. */
+TEST_F(WireTest, NoReadsNegotiated)
+{
+	ConnectParameters none;
+
+	none.responder_resources = 0;
+	none.initiator_depth = 0;
+	establish({}, none);
+	auto response = Segment::write(0x15a, 0, {});
+	response.opcode = op_read_response;
+	wire->send(response);
+	expect_terminate(0x0206);
+
+	establish({}, none);
+	wire->send(Segment::read_request(1, 1, 0, 0, region->rkey(), region->address()));
+	expect_terminate(0x1202);
+
+	establish({}, none);
+	wire->send(Segment::write(region->rkey(), region->address(), {}));
+	ASSERT_EQ(end->post(read_work(1, {region->sge(0, 8)}, 0, 0)), 0);
+	EXPECT_EQ(end->wait_send()[0].status, IBV_WC_LOC_QP_OP_ERR);
+}
+
 TEST_F(WireTest, TerminateIsTaken)
 {
 	establish();
