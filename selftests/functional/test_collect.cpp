@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Sends that the kernel collects (parameter "collect"): all go, in order, whatever comes between.
  */
+#include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
@@ -117,6 +118,42 @@ TEST_F(CollectTest, LastOfAStreamWaitsForNobody)
 		pair.b->wait_recv(depth - n);
 		pair.a->wait_send(depth - n);
 	}
+}
+
+/* One that polls leaves nothing of its CPU to the work item, which may have no other. */
+TEST_F(CollectTest, RealTimeProgramDoesNotWaitForTheWorkItem)
+{
+	constexpr unsigned messages = 40;
+	Setting cpus("/sys/devices/virtual/workqueue/ziw-send/cpumask", "1");
+	Setting unlimited("/proc/sys/kernel/sched_rt_runtime_us", "-1");
+	/* The poller is one, too. */
+	Setting poll(file("ziw/doorbell_poll"), "0");
+	auto pair = connected();
+	Region from(a.pd(), size), to(b.pd(), size);
+	unsigned done = 0;
+
+	std::thread([&] {
+		sched_param priority{};
+		cpu_set_t first;
+
+		CPU_ZERO(&first);
+		CPU_SET(0, &first);
+		priority.sched_priority = 1;
+		ASSERT_EQ(pthread_setaffinity_np(pthread_self(), sizeof(first), &first), 0);
+		ASSERT_EQ(pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority), 0);
+		for (unsigned i = 0; i < messages; i++)
+			ASSERT_EQ(
+				pair.a->post(write_work(i, {from.sge()}, to.address(), to.rkey())),
+				0);
+		/* Nobody of lower priority runs for longer than that. */
+		auto end = std::chrono::steady_clock::now() + verbs::milliseconds(500);
+		while (done < messages && std::chrono::steady_clock::now() < end) {
+			ibv_wc wc;
+			done += static_cast<unsigned>(ibv_poll_cq(pair.a->send_cq(), 1, &wc));
+		}
+	}).join();
+	EXPECT_EQ(done, messages);
+	pair.a->wait_send(messages - done);
 }
 
 /* Each work request completes once, whether it was sent or flushed. */
