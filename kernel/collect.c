@@ -164,7 +164,8 @@ static bool poll_one(struct ziw_conn *conn, u32 usecs)
 	u32 prod = READ_ONCE(qp->sq.ring.hdr->prod);
 	u64 now = local_clock();
 
-	if (READ_ONCE(qp->state) != ZIW_QP_RTS)
+	/* It may have ended, and have been connected anew, since the last look. */
+	if (READ_ONCE(qp->state) != ZIW_QP_RTS || rcu_access_pointer(qp->conn) != conn)
 		return false;
 	if (prod != conn->polled.prod) {
 		conn->polled.prod = prod;
