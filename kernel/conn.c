@@ -138,12 +138,15 @@ void ziw_conn_abort(struct ziw_conn *conn)
 /**
  * ziw_conn_retry - run the transmit engine later, from a work item
  * @conn: as for ziw_conn_kick()
- * @delay: jiffies
+ * @delay: jiffies; if not 0, the socket lock is held
  *
  * Context: any.
  */
 void ziw_conn_retry(struct ziw_conn *conn, unsigned long delay)
 {
+	/* ziw_conn_release_socket() counts on it: there is none when the stream has ended. */
+	if (!test_bit(ZIW_CONN_IN_STREAM, &conn->flags))
+		return;
 	if (kref_get_unless_zero(&conn->ref) &&
 	    !queue_delayed_work(ziw_wq, &conn->retry, delay))
 		ziw_conn_put(conn);
@@ -362,9 +365,10 @@ void ziw_conn_release_socket(struct ziw_conn *conn, bool abort)
 	abort |= sk_waits_for_ack(conn->sk);
 	WRITE_ONCE(conn->state, ZIW_CONN_DEAD);
 	ziw_conn_stop_timer(conn);
+	ziw_llp_remove(conn->sk);
+	/* With the socket lock taken since the stream ended, nobody begins another. */
 	if (cancel_delayed_work(&conn->retry))
 		ziw_conn_put(conn);
-	ziw_llp_remove(conn->sk);
 	ziw_llp_release(conn->sock, abort);
 	conn->sock = NULL;
 
