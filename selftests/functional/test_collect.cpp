@@ -88,6 +88,7 @@ TEST_F(CollectTest, OffEachIsSentByItsDoorbell)
 /* A thread of real-time priority may poll without end: it is not made to wait for others. */
 TEST_F(CollectTest, RealTimeSendsAtOnce)
 {
+	Setting poll(file("ziw/doorbell_poll"), "0");
 	auto pair = connected();
 	Region from(a.pd(), depth * size), to(b.pd(), depth * size);
 	sched_param priority{}, normal{};
