@@ -9,6 +9,12 @@
 #include "conn.h"
 #include "tx.h"
 
+/*
+ * The poller makes room for other work items so often: where memory is short one thread
+ * may have to run them all.
+ */
+#define POLL_TURN_NS	(2 * NSEC_PER_MSEC)
+
 /* How long a stream is remembered, in sends. */
 #define STREAM_MOST	(8 * ZIW_SENDS_PER_MESSAGE)
 
@@ -181,6 +187,7 @@ static void poller_work(struct work_struct *work)
 {
 	struct ziw_poller *poller = container_of(work, struct ziw_poller, work);
 	struct ziw_dev *dev = container_of(poller, struct ziw_dev, poller);
+	u64 end = local_clock() + POLL_TURN_NS;
 	struct ziw_conn *conn, *next;
 	struct ziw_qp *qp;
 
@@ -204,7 +211,10 @@ static void poller_work(struct work_struct *work)
 		cpu_relax();
 		/* Tracers wait until each task has slept, which this one does not. */
 		cond_resched_tasks_rcu_qs();
-	} while (!list_empty(&poller->list));
+	} while (!list_empty(&poller->list) && (s64)(end - local_clock()) > 0);
+	/* There is a queue pair, and with it the device. */
+	if (!list_empty(&poller->list))
+		queue_work(ziw_send_wq, &poller->work);
 }
 
 /**
@@ -265,7 +275,8 @@ void ziw_tx_kick(struct ziw_qp *qp, u32 busy)
 	if (sock_owned_by_user(sk)) {
 		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
 	} else {
-		usecs = ziw_param(conn->dev, ZIW_PARAM_POLL);
+		/* As with collecting: who has real-time priority is not made to wait. */
+		usecs = current->prio < MAX_RT_PRIO ? 0 : ziw_param(conn->dev, ZIW_PARAM_POLL);
 		if (usecs)
 			poll_begin(conn, usecs);
 		if (usecs || !may_collect(conn, busy) || !collect(conn))
