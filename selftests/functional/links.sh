@@ -110,6 +110,8 @@ over_wireguard()
 {
 	local n peer host=$1
 
+	needs_no_mac
+
 	[[ $host == a ]] && n=1 peer=b || n=2 peer=a
 	ip -n "$host" addr add "10.1.0.$n/24" dev "v$host"
 	ip -n "$host" link add "x$host" type wireguard
@@ -140,8 +142,17 @@ on_dummy()
 	alone t_dummy 10.2.0.1
 }
 
+needs_no_mac()
+{
+	local why
+
+	why=$(no_mac_no_device)
+	[[ ! $why ]] || skip "$why"
+}
+
 on_tun()
 {
+	needs_no_mac
 	modprobe tun
 	ip tuntap add t_tun mode tun
 	ip addr add 10.2.0.1/24 dev t_tun
@@ -160,6 +171,7 @@ on_tap()
 
 on_lo()
 {
+	needs_no_mac
 	alone lo 127.0.0.1
 }
 

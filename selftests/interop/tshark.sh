@@ -14,6 +14,8 @@ export ZIW_LIB=$here/../lib LC_ALL=C
 
 FILTER='Connect/PrivateData.WithAReject/*:WrTest.EachOperationInOneBatch:WrTest.Atomics'
 FILTER+=':ImmediateTest.SolicitedEvent:CqTest.ArmedForSolicitedOnly:ErrorTest.WriteToUnknownStag'
+# Of several FPDUs with markers in one segment tshark reads none: these come by themselves.
+FILTER+=':Data/Sizes.Match/Read4096:Data/Sizes.Match/Write1447'
 # Without the peer-to-peer model the responder's bind waits for the initiator, which does not speak first here.
 INVALIDATE=':WindowTest.Type2IsInvalidatedByThePeer:WindowTest.Type2IsInvalidatedWithASolicitedEvent'
 
@@ -83,7 +85,7 @@ queue()
 messages()
 {
 	shows "$1" 'Tagged flag: True;.*Steering Tag: 0x0*[1-9a-f].*OpCode: Write \(0x0\)' \
-		"$(queue 1 1 'Read Request \(0x1\)').*RDMA Read Message Size: 200(00)? bytes; Data Source STag: 0x0*[1-9a-f]" \
+		"$(queue 1 1 'Read Request \(0x1\)').*RDMA Read Message Size: (200|20000|4096) bytes; Data Source STag: 0x0*[1-9a-f]" \
 		'Tagged flag: True;.*Steering Tag: 0x0*[1-9a-f].*OpCode: Read Response \(0x2\)' \
 		"$(queue 0 '[0-9]+' 'Send \(0x3\)')" "$(queue 0 '[0-9]+' 'Send with SE \(0x5\)')"
 }

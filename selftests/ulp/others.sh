@@ -35,9 +35,9 @@ smc_falls_back()
 	local before after
 
 	modprobe smc 2> /dev/null || skip "kernel $(uname -r) has no SMC"
-	before=$(sent)
+	before=$(sent "$client_device")
 	timeout 30 python3 "$(dirname "$0")/smc-check" "$server_address"
-	after=$(sent)
+	after=$(sent "$client_device")
 	((after == before)) || fail "$client_device was used"
 	modprobe -r smc
 }
