@@ -4,6 +4,8 @@
 
 #define SENDS	4
 #define SGES	4
+/* A kernel consumer gets as many as make a large FPDU. */
+#define GRANTED_SGES	15
 #define INLINE	64
 
 /* A QP in INIT: what is posted stays in the ring. */
@@ -259,21 +261,21 @@ static void post_flags(struct kunit *test)
 static void post_sge_count(struct kunit *test)
 {
 	static const struct { enum ib_wr_opcode opcode; int flags, num, err; } rows[] = {
-		{ IB_WR_SEND, 0, SGES, 0 },
-		{ IB_WR_SEND, 0, SGES + 1, -EINVAL },
+		{ IB_WR_SEND, 0, GRANTED_SGES, 0 },
+		{ IB_WR_SEND, 0, GRANTED_SGES + 1, -EINVAL },
 		{ IB_WR_SEND, 0, 256, -EINVAL },
 		{ IB_WR_SEND, 0, 65536, -EINVAL },
 		{ IB_WR_SEND, 0, -1, -EINVAL },
 		{ IB_WR_SEND, 0, INT_MIN, -EINVAL },
 		{ IB_WR_SEND, IB_SEND_INLINE, -1, -EINVAL },
-		{ IB_WR_RDMA_WRITE, 0, SGES + 1, -EINVAL },
+		{ IB_WR_RDMA_WRITE, 0, GRANTED_SGES + 1, -EINVAL },
 		{ IB_WR_RDMA_WRITE, 0, -1, -EINVAL },
-		{ IB_WR_RDMA_READ, 0, SGES, 0 },
-		{ IB_WR_RDMA_READ, 0, SGES + 1, -EINVAL },
-		{ IB_WR_RDMA_READ, IB_SEND_INLINE, SGES + 1, -EINVAL },
+		{ IB_WR_RDMA_READ, 0, GRANTED_SGES, 0 },
+		{ IB_WR_RDMA_READ, 0, GRANTED_SGES + 1, -EINVAL },
+		{ IB_WR_RDMA_READ, IB_SEND_INLINE, GRANTED_SGES + 1, -EINVAL },
 		{ IB_WR_RDMA_READ, 0, -1, -EINVAL },
 	};
-	static struct ib_sge sge[SGES + 1];
+	static struct ib_sge sge[GRANTED_SGES + 1];
 	struct ziw_qp *qp = qp_make(test, IB_SIGNAL_REQ_WR);
 	int i;
 

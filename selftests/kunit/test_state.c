@@ -118,7 +118,7 @@ static void state_query(struct kunit *test)
 	set_state(qp, ZIW_QP_RESET);
 	KUNIT_EXPECT_EQ(test, init.cap.max_send_wr, 4);
 	KUNIT_EXPECT_EQ(test, init.cap.max_recv_wr, 8);
-	KUNIT_EXPECT_EQ(test, init.cap.max_send_sge, 4);
+	KUNIT_EXPECT_EQ(test, init.cap.max_send_sge, 15);
 	KUNIT_EXPECT_EQ(test, init.cap.max_recv_sge, 4);
 	KUNIT_EXPECT_GE(test, init.cap.max_inline_data, 64);
 	KUNIT_EXPECT_EQ(test, init.qp_type, IB_QPT_RC);
