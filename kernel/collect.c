@@ -7,7 +7,6 @@
 #include <linux/sched/clock.h>
 #include <linux/sched/prio.h>
 #include "conn.h"
-#include "tx.h"
 
 /*
  * The poller makes room for other work items so often: where memory is short one thread
@@ -18,19 +17,26 @@
 /* How long a stream is remembered, in sends. */
 #define STREAM_MOST	(8 * ZIW_SENDS_PER_MESSAGE)
 
-/* Run the transmit engine, now or a little later. */
+/* The spinlock of the socket, which a user may own all the same. */
+static void conn_lock(struct ziw_conn *conn)
+	__acquires(&conn->sk->sk_lock.slock)
+{
+	local_bh_disable();
+	bh_lock_sock(conn->sk);
+}
+
+static void conn_unlock(struct ziw_conn *conn)
+	__releases(&conn->sk->sk_lock.slock)
+{
+	bh_unlock_sock(conn->sk);
+	local_bh_enable();
+}
+
 static void conn_send(struct ziw_conn *conn)
 {
-	struct sock *sk = conn->sk;
-
-	local_bh_disable();
-	bh_lock_sock(sk);
-	if (sock_owned_by_user(sk))
-		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
-	else
-		ziw_tx_run(conn);
-	bh_unlock_sock(sk);
-	local_bh_enable();
+	conn_lock(conn);
+	ziw_tx_run(conn);
+	conn_unlock(conn);
 }
 
 /**
@@ -60,21 +66,16 @@ static void count_sends(struct ziw_conn *conn, u32 n)
 void ziw_conn_collect_work(struct work_struct *work)
 {
 	struct ziw_conn *conn = container_of(work, struct ziw_conn, collect);
-	struct sock *sk = conn->sk;
+	u32 next;
 
-	local_bh_disable();
-	bh_lock_sock(sk);
-	if (sock_owned_by_user(sk)) {
-		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
-	} else if (conn->qp) {
-		u32 next = conn->qp->sq.next;
-
+	conn_lock(conn);
+	if (conn->qp) {
+		next = conn->qp->sq.next;
 		ziw_tx_run(conn);
 		/* Without this each would have rung. */
 		count_sends(conn, conn->qp->sq.next - next);
 	}
-	bh_unlock_sock(sk);
-	local_bh_enable();
+	conn_unlock(conn);
 	ziw_conn_put(conn);
 }
 
@@ -99,21 +100,19 @@ static bool ring_unasked(struct ziw_conn *conn)
 
 /*
  * Whether a doorbell can wait for more to send. A poster that keeps several on their way
- * does not wait for this one; unless it answers its peer, where a delay delays both. One
- * of real-time priority that polls could keep the work item from ever running.
+ * does not wait for this one; unless it answers its peer, where a delay delays both.
  */
 static bool may_collect(struct ziw_conn *conn, u32 busy)
 {
 	u32 least = ziw_param(conn->dev, ZIW_PARAM_COLLECT);
 
 	count_sends(conn, 1);
-	return least && busy >= least && conn->tx.streak > ZIW_SENDS_PER_MESSAGE &&
-	       current->prio >= MAX_RT_PRIO;
+	return least && busy >= least && conn->tx.streak > ZIW_SENDS_PER_MESSAGE;
 }
 
 /*
- * Leave it to a work item: what is posted until that runs goes to TCP with it, in few
- * large packets, and needs no doorbell. Return: false if it cannot.
+ * Leave it to a work item, which has a reference: what is posted until that runs goes to
+ * TCP with it, in few large packets, and needs no doorbell. Return: false if it cannot.
  */
 static bool collect(struct ziw_conn *conn)
 {
@@ -128,8 +127,8 @@ static bool collect(struct ziw_conn *conn)
 /* --- polling --- */
 
 /*
- * Have the device's poller look at the connection's SQ from now on. Socket lock, and nobody
- * owns the socket: who does may be about to detach the connection.
+ * Have the device's poller look at the connection's SQ from now on. Socket lock; the socket
+ * is not owned, so that the connection keeps its QP.
  */
 static void poll_begin(struct ziw_conn *conn, u32 usecs)
 {
@@ -152,15 +151,11 @@ static void poll_begin(struct ziw_conn *conn, u32 usecs)
 /* Back to doorbells, after a last look. */
 static void poll_end(struct ziw_conn *conn)
 {
-	struct sock *sk = conn->sk;
-
 	list_del(&conn->polled.entry);
-	local_bh_disable();
-	bh_lock_sock(sk);
+	conn_lock(conn);
 	conn->tx.polled = false;
-	bh_unlock_sock(sk);
-	local_bh_enable();
-	conn_send(conn);
+	ziw_tx_run(conn);
+	conn_unlock(conn);
 }
 
 /* Return: false if it has to be polled no longer. */
@@ -194,6 +189,7 @@ static void poller_work(struct work_struct *work)
 	do {
 		u32 usecs = ziw_param(dev, ZIW_PARAM_POLL);
 
+		/* What is added after this look has queued the work item once more. */
 		if (!list_empty_careful(&poller->added)) {
 			spin_lock_bh(&poller->lock);
 			list_splice_tail_init(&poller->added, &poller->list);
@@ -242,6 +238,21 @@ void ziw_poller_exit(struct ziw_poller *poller)
 
 /* --- the doorbell --- */
 
+/*
+ * Whether a work item sends what was posted, and not the caller; it may go on from there,
+ * too. A task of real-time priority that polls could keep one from ever running.
+ */
+static bool leave(struct ziw_conn *conn, u32 busy)
+{
+	u32 usecs = ziw_param(conn->dev, ZIW_PARAM_POLL);
+
+	if (current->prio < MAX_RT_PRIO)
+		return false;
+	if (usecs)
+		poll_begin(conn, usecs);
+	return !usecs && may_collect(conn, busy) && collect(conn);
+}
+
 /**
  * ziw_tx_kick - the doorbell: send what was posted
  * @qp: queue pair
@@ -252,9 +263,8 @@ void ziw_poller_exit(struct ziw_poller *poller)
 void ziw_tx_kick(struct ziw_qp *qp, u32 busy)
 {
 	struct ziw_conn *conn;
-	struct sock *sk;
-	u32 usecs;
 
+	/* Keeps the connection, which is freed after RCU. */
 	rcu_read_lock();
 	conn = rcu_dereference(qp->conn);
 	if (!conn) {
@@ -269,21 +279,11 @@ void ziw_tx_kick(struct ziw_qp *qp, u32 busy)
 		goto out;
 	}
 
-	sk = conn->sk;
-	local_bh_disable();
-	bh_lock_sock(sk);
-	if (sock_owned_by_user(sk)) {
-		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
-	} else {
-		/* As with collecting: who has real-time priority is not made to wait. */
-		usecs = current->prio < MAX_RT_PRIO ? 0 : ziw_param(conn->dev, ZIW_PARAM_POLL);
-		if (usecs)
-			poll_begin(conn, usecs);
-		if (usecs || !may_collect(conn, busy) || !collect(conn))
-			ziw_tx_run(conn);
-	}
-	bh_unlock_sock(sk);
-	local_bh_enable();
+	conn_lock(conn);
+	/* Who owns the socket may be about to detach the connection: nothing is begun then. */
+	if (sock_owned_by_user(conn->sk) || !leave(conn, busy))
+		ziw_tx_run(conn);
+	conn_unlock(conn);
 out:
 	rcu_read_unlock();
 }

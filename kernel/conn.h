@@ -268,7 +268,7 @@ enum ziw_conn_flag {
 /**
  * struct ziw_conn - a connection
  * @ref: one of the socket (until it is released), one of each pending timer or
- *       work item, one of the connect request shown to iw_cm
+ *       work item, one of the poller, one of the connect request shown to iw_cm
  * @rcu: qp->conn and sk_user_data are read under RCU
  * @dev: device; outlives the connection
  * @entry: in dev->conns

@@ -186,10 +186,7 @@ static void conn_write_space(struct sock *sk)
 	if (conn && test_bit(ZIW_CONN_IN_STREAM, &conn->flags)) {
 		if (!conn->tx.running && sk->sk_socket)
 			clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
-		if (!sock_owned_by_user(sk))
-			ziw_tx_run(conn);
-		else
-			ziw_conn_retry(conn, 1);
+		ziw_tx_run(conn);
 	}
 	rcu_read_unlock();
 	local_bh_enable();

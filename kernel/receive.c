@@ -253,10 +253,6 @@ void ziw_rx_run(struct ziw_conn *conn)
 		ziw_conn_kick(conn);
 	}
 	/* Responses, or what waited for a read or for the initiator. */
-	if (!ziw_tx_due(conn))
-		return;
-	if (!sock_owned_by_user(sk))
+	if (ziw_tx_due(conn))
 		ziw_tx_run(conn);
-	else
-		ziw_conn_retry(conn, 1);
 }

@@ -14,6 +14,9 @@
 #include "trace.h"
 #include "tx.h"
 
+/* Between tries, when memory is short or the socket owned: an interval no user notices. */
+#define TX_RETRY_JIFFIES	1
+
 /* Enough that the peer handles one while the next ones come. */
 #define LARGE_FPDUS_PER_WINDOW	4
 
@@ -815,8 +818,8 @@ bool ziw_tx_due(const struct ziw_conn *conn)
 }
 
 /**
- * ziw_tx_run - send what there is to send
- * @conn: connection; socket spinlock held, not owned by a user
+ * ziw_tx_run - send what there is to send; a little later, if a user owns the socket
+ * @conn: connection; socket lock held
  *
  * Context: bottom halves off.
  */
@@ -828,6 +831,10 @@ void ziw_tx_run(struct ziw_conn *conn)
 
 	if (!qp)
 		return;
+	if (sock_owned_by_user(conn->sk)) {
+		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
+		return;
+	}
 	/* TCP calls back from inside a send that found no memory. */
 	if (tx->running)
 		return;

@@ -5,9 +5,6 @@
 
 #include "batch.h"
 
-/* Between tries when memory is short: an interval no user notices. */
-#define TX_RETRY_JIFFIES	1
-
 enum ziw_tx_result {
 	ZIW_TX_BUILT,	/* an FPDU was added to the batch, or a WQE was done without */
 	ZIW_TX_FULL,	/* the batch has to go first */

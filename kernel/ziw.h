@@ -621,8 +621,9 @@ struct ziw_sq {
  * @ibqp: the RDMA core's part
  * @dev: owner
  * @ctx: of the process that made it, or NULL; to compare only
- * @ref: one of the verbs object, one of the connection attached, one of each
- *       user that iw_cm knows; destroy_qp waits until all are gone
+ * @ref: one of the verbs object, one of the connection attached, one of the poller
+ *       that looks at its SQ, one of each user that iw_cm knows; destroy_qp waits until
+ *       all are gone
  * @freed: completed by the last reference
  * @lock: guards the state, the SQ and the choice of @conn; bottom halves off
  * @state: changed by ziw_qp_move() only; guarded by @lock

@@ -458,6 +458,13 @@ protected:
 		return reply;
 	}
 
+	MpaFrame rejecting(const MpaFrame &request)
+	{
+		auto reply = accepting(request);
+		reply.flags |= MpaFrame::reject;
+		return reply;
+	}
+
 	/* The listener of b takes one more connection, and nothing else came out of it. */
 	void expect_listening(Listener &listener)
 	{
@@ -557,8 +564,7 @@ TEST_F(StrangerTest, AnswersWithAReject)
 	auto wire = incoming(listener);
 	auto request = wire.receive_frame();
 	ASSERT_TRUE(request);
-	auto reply = accepting(*request);
-	reply.flags |= MpaFrame::reject;
+	auto reply = rejecting(*request);
 	put32(reply.private_data, 0xabcdef01);
 	wire.send(reply.encode());
 	auto event = end->event(RDMA_CM_EVENT_REJECTED);
@@ -574,8 +580,7 @@ TEST_F(StrangerTest, BreaksOffWithinAReject)
 		auto wire = incoming(listener);
 		auto request = wire.receive_frame();
 		ASSERT_TRUE(request);
-		auto reply = accepting(*request);
-		reply.flags |= MpaFrame::reject;
+		auto reply = rejecting(*request);
 		reply.private_data.resize(reply.private_data.size() + 200, 0x11);
 		auto bytes = reply.encode();
 		bytes.resize(bytes.size() - short_by);

@@ -8,30 +8,24 @@
 #include <atomic>
 #include <cstring>
 
-#include "fixture.h"
+#include "on_demand.h"
 #include "peer.h"
 
 namespace {
 
 /* All of the address space as one region: whatever the process has, now or later. */
-class ImplicitTest : public VerbsTest {
+class ImplicitTest : public OnDemandTest {
 protected:
-	static constexpr int rights = Region::all | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND;
-	static constexpr std::size_t size = 300000;
 	/* The parts that the driver's table is made of, on x86-64. */
 	static constexpr std::size_t part = 2 << 20;
 
+	ImplicitTest() : OnDemandTest(IBV_ODP_SUPPORT_IMPLICIT) {}
+
 	void SetUp() override
 	{
-		ibv_device_attr_ex attr{};
-
-		ASSERT_EQ(ibv_query_device_ex(b.context(), nullptr, &attr), 0);
-		if (!(attr.odp_caps.general_caps & IBV_ODP_SUPPORT_IMPLICIT))
-			GTEST_SKIP() << "not announced";
-		pair = connected();
-		all = whole(b);
-		here.emplace(a.pd(), size);
-		back.emplace(a.pd(), size);
+		OnDemandTest::SetUp();
+		if (!IsSkipped() && !HasFatalFailure())
+			all = whole(b);
 	}
 
 	static verbs::Mr whole(Host &host, int access = rights)
@@ -50,25 +44,12 @@ protected:
 
 	void write(const void *to, std::size_t length, uint64_t seed)
 	{
-		here->fill(seed);
-		ASSERT_EQ(pair.a->post(write_work(1, {here->sge(0, length)}, at(to), all->rkey)),
-			  0);
-		EXPECT_COMPLETED(pair.a->wait_send()[0], 1, IBV_WC_RDMA_WRITE);
+		write_to(at(to), length, all->rkey, seed);
 	}
-	/* Comes after what a has written. */
-	void read(const void *from, std::size_t length)
-	{
-		back->clear();
-		ASSERT_EQ(pair.a->post(read_work(2, {back->sge(0, length)}, at(from), all->rkey)),
-			  0);
-		EXPECT_COMPLETED(pair.a->wait_send()[0], 2, IBV_WC_RDMA_READ);
-	}
+	void read(const void *from, std::size_t length) { read_from(at(from), length, all->rkey); }
 	void write_and_read(unsigned char *p, std::size_t length, uint64_t seed)
 	{
-		write(p, length, seed);
-		read(p, length);
-		EXPECT_EQ(differs_from_pattern(back->data(), length, seed), "");
-		EXPECT_EQ(differs_from_pattern(p, length, seed), "");
+		OnDemandTest::write_and_read(p, length, all->rkey, seed);
 	}
 	/* Locally, as source and sink of sends and reads. */
 	void local(unsigned char *p, std::size_t length, uint64_t seed)
@@ -154,9 +135,7 @@ protected:
 	static constexpr uint32_t ddp_bounds = 0x1101, rdmap_bounds = 0x0101, ddp_wrap = 0x1103,
 				  rdmap_wrap = 0x0104;
 
-	Pair pair;
 	verbs::Mr all;
-	std::optional<Region> here, back;
 };
 
 TEST_F(ImplicitTest, HeapStackAndData)
@@ -316,25 +295,7 @@ TEST_F(ImplicitTest, WhatIsUnmappedIsGoneAndWhatComesThereIsNew)
 TEST_F(ImplicitTest, AfterAForkThePeerSeesTheParent)
 {
 	std::vector<unsigned char> heap(size);
-	write_and_read(heap.data(), size, 1);
-	int hold[2];
-	verbs::check(pipe(hold), "pipe");
-	auto child = fork();
-	if (!child) {
-		char c;
-		close(hold[1]);
-		(void)!::read(hold[0], &c, 1);
-		_exit(differs_from_pattern(heap.data(), size, 1) == "" ? 0 : 1);
-	}
-	close(hold[0]);
-	fill_pattern(heap.data(), size / 2, 2);
-	read(heap.data(), size);
-	EXPECT_EQ(differs_from_pattern(back->data(), size / 2, 2), "");
-	write_and_read(heap.data(), size, 3);
-	close(hold[1]);
-	int status = 0;
-	ASSERT_EQ(waitpid(child, &status, 0), child);
-	EXPECT_EQ(status, 0) << "the child's memory was written to";
+	fork_with(heap.data(), all->rkey);
 }
 
 /* A region names the addresses of who registered it, whoever uses it, until that process ends. */

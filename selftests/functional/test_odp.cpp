@@ -10,27 +10,21 @@
 #include <atomic>
 #include <thread>
 
-#include "fixture.h"
+#include "on_demand.h"
 
 namespace {
 
-class OdpTest : public VerbsTest {
+class OdpTest : public OnDemandTest {
 protected:
-	static constexpr int rights = Region::all | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND;
-	static constexpr std::size_t size = 300000;
+	OdpTest() : OnDemandTest(IBV_ODP_SUPPORT) {}
 
 	void SetUp() override
 	{
-		ibv_device_attr_ex attr{};
-
-		ASSERT_EQ(ibv_query_device_ex(b.context(), nullptr, &attr), 0);
-		if (!(attr.odp_caps.general_caps & IBV_ODP_SUPPORT))
-			GTEST_SKIP() << "not announced";
-		pair = connected();
+		OnDemandTest::SetUp();
+		if (IsSkipped() || HasFatalFailure())
+			return;
 		pages = verbs::Pages(size + 4096);
 		mr = reg(b, pages, 123);
-		here.emplace(a.pd(), size);
-		back.emplace(a.pd(), size);
 	}
 
 	/* From `skew` on; the pages were not touched yet. */
@@ -51,36 +45,21 @@ protected:
 		return {address(), static_cast<uint32_t>(length), mr->lkey};
 	}
 
-	void write(uint64_t seed)
-	{
-		here->fill(seed);
-		ASSERT_EQ(pair.a->post(write_work(1, {here->sge()}, address(), mr->rkey)), 0);
-		EXPECT_COMPLETED(pair.a->wait_send()[0], 1, IBV_WC_RDMA_WRITE);
-	}
+	void write(uint64_t seed) { write_to(address(), size, mr->rkey, seed); }
 
 	/* What a sees of the region; it comes after what a has written. */
-	void read()
-	{
-		back->clear();
-		ASSERT_EQ(pair.a->post(read_work(2, {back->sge()}, address(), mr->rkey)), 0);
-		EXPECT_COMPLETED(pair.a->wait_send()[0], 2, IBV_WC_RDMA_READ);
-	}
+	void read() { read_from(address(), size, mr->rkey); }
 
 	void write_and_read(uint64_t seed)
 	{
-		write(seed);
-		read();
-		EXPECT_EQ(differs_from_pattern(back->data(), size, seed), "");
-		EXPECT_EQ(differs_from_pattern(data(), size, seed), "");
+		OnDemandTest::write_and_read(data(), size, mr->rkey, seed);
 	}
 
 	/* All of the process's pages in the range go, with what they held. */
 	void drop() { verbs::check(madvise(pages.data(), pages.size(), MADV_DONTNEED), "madvise"); }
 
-	Pair pair;
 	verbs::Pages pages;
 	verbs::Mr mr;
-	std::optional<Region> here, back;
 };
 
 TEST_F(OdpTest, PagesComeWithTheFirstAccessOfThePeer)
@@ -129,26 +108,7 @@ TEST_F(OdpTest, AnotherMappingInItsPlaceIsWhatCounts)
 
 TEST_F(OdpTest, AfterAForkThePeerSeesTheParent)
 {
-	write_and_read(1);
-	int hold[2];
-	verbs::check(pipe(hold), "pipe");
-	auto child = fork();
-	if (!child) {
-		/* The pages are shared until one of the two writes. */
-		char c;
-		close(hold[1]);
-		(void)!::read(hold[0], &c, 1);
-		_exit(differs_from_pattern(data(), size, 1) == "" ? 0 : 1);
-	}
-	close(hold[0]);
-	fill_pattern(data(), size / 2, 2);
-	read();
-	EXPECT_EQ(differs_from_pattern(back->data(), size / 2, 2), "");
-	write_and_read(3);
-	close(hold[1]);
-	int status = 0;
-	ASSERT_EQ(waitpid(child, &status, 0), child);
-	EXPECT_EQ(status, 0) << "the child's memory was written to";
+	fork_with(data(), mr->rkey);
 }
 
 /* As source and sink of local work requests, in place and copied. */

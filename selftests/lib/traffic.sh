@@ -13,6 +13,16 @@ on_host()
 	fi
 }
 
+# set_ziw PARAMETER VALUE: of each ziw device.
+set_ziw()
+{
+	local file
+
+	for file in /sys/class/infiniband/ziw*/ziw/"$1"; do
+		echo "$2" > "$file"
+	done
+}
+
 # become HOST COMMAND...: to be run with "&", so that the process is the command's own.
 become()
 {
