@@ -231,6 +231,7 @@ int ziw_fpdu_begin(struct ziw_fpdu *fpdu, struct ziw_batch *batch, bool crc_on,
 
 	fpdu->batch = batch;
 	fpdu->crc_on = crc_on;
+	fpdu->shared = false;
 	fpdu->crc = ~0U;
 	fpdu->start_num = batch->num;
 	fpdu->start_bytes = batch->bytes;
@@ -268,15 +269,26 @@ int ziw_fpdu_add(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_add);
 
-/* How many bytes from @data on lie in pages that the network stack may hold references to. */
-static unsigned int can_splice(const void *data, unsigned int len)
+/* Not one that a file or a process has, too. */
+static bool only_ours(struct page *page)
+{
+	return !page_folio(page)->mapping;
+}
+
+/*
+ * How many bytes from @data on lie in pages that the network stack may hold references to,
+ * and whose bytes stay as they are.
+ */
+static unsigned int can_splice(const struct ziw_fpdu *fpdu, const void *data,
+			       unsigned int len)
 {
 	unsigned int next = PAGE_SIZE - offset_in_page(data), n = 0;
 	struct page *page = virt_to_page(data);
 
-	while (n < len && sendpage_ok(page++)) {
+	while (n < len && sendpage_ok(page) && (!fpdu->shared || only_ours(page))) {
 		n = min(next, len);
 		next += PAGE_SIZE;
+		page++;
 	}
 	return n;
 }
@@ -285,7 +297,7 @@ static unsigned int can_splice(const void *data, unsigned int len)
  * ziw_fpdu_splice - add payload where it lies
  * @fpdu: begun
  * @data: kernel address in the linear map, of memory that nobody changes until
- *        the peer has acknowledged it
+ *        the peer has acknowledged it, but for what @fpdu->shared is about
  * @len: bytes
  * @spliced: set to true if a page was referenced
  *
@@ -299,7 +311,7 @@ int ziw_fpdu_splice(struct ziw_fpdu *fpdu, const void *data, unsigned int len,
 		    bool *spliced)
 {
 	while (len >= MIN_SPLICE && !fpdu->batch->markers) {
-		unsigned int n = can_splice(data, len);
+		unsigned int n = can_splice(fpdu, data, len);
 
 		if (n) {
 			if (!fpdu_flush(fpdu))

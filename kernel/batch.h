@@ -8,6 +8,8 @@
  * struct ziw_fpdu - an FPDU under construction
  * @batch: where it goes
  * @crc_on: compute the CRC
+ * @shared: copy pages that somebody else may write to meanwhile: what the CRC was
+ *          computed of must be what is sent
  * @crc: so far
  * @ulpdu: length of its ULPDU
  * @payload: bytes after its DDP header
@@ -27,6 +29,7 @@
 struct ziw_fpdu {
 	struct ziw_batch	*batch;
 	bool			crc_on;
+	bool			shared;
 	u32			crc;
 	unsigned int		ulpdu;
 	unsigned int		payload;

@@ -72,16 +72,17 @@ static void fill_peer(struct ziw_conn *conn, struct iw_cm_event *event)
 /*
  * A request is named to iw_cm by a number, not by its address: iw_cm may drop
  * it without a word, and the connection may end before it is answered. The
- * table holds a reference, which goes to who takes the entry out.
+ * table holds a reference, which goes to who takes the entry out. No number comes
+ * again soon: iw_cm may still have it.
  */
 static int name_request(struct ziw_conn *conn, struct iw_cm_event *event)
 {
 	int err;
 
 	ziw_conn_get(conn);
-	err = xa_alloc(&conn->dev->requests, &conn->request_id, conn,
-		       XA_LIMIT(1, U32_MAX), GFP_KERNEL);
-	if (err) {
+	err = xa_alloc_cyclic(&conn->dev->requests, &conn->request_id, conn,
+			      XA_LIMIT(1, U32_MAX), &conn->dev->next_request, GFP_KERNEL);
+	if (err < 0) {
 		conn->request_id = 0;
 		ziw_conn_put(conn);
 		return err;
@@ -100,7 +101,13 @@ static struct ziw_conn *take_request(struct iw_cm_id *cm_id)
 	return conn;
 }
 
-static void forget_request(struct ziw_conn *conn)
+/**
+ * ziw_cm_forget_request - the request can be answered no longer
+ * @conn: connection; conn->mutex held
+ *
+ * Context: process.
+ */
+void ziw_cm_forget_request(struct ziw_conn *conn)
 {
 	u32 id = conn->request_id;
 
@@ -135,7 +142,7 @@ int ziw_cm_request(struct ziw_conn *conn)
 		cm_id->rem_ref(cm_id);
 	}
 	if (err)
-		forget_request(conn);
+		ziw_cm_forget_request(conn);
 	ziw_listen_put(conn->listen);
 	conn->listen = NULL;
 	return err;
@@ -235,7 +242,6 @@ void ziw_cm_closed(struct ziw_conn *conn)
 		ziw_listen_put(conn->listen);
 	conn->listen = NULL;
 	forget_qp(conn);
-	forget_request(conn);
 	if (!conn->cm_id)
 		return;
 	fill_addresses(conn, &event);
@@ -327,8 +333,6 @@ static int start_connect(struct ziw_dev *dev, struct iw_cm_id *cm_id,
 		goto err_sock;
 	}
 
-	/* A fallback holds the mutex of the connection that it replaces. */
-	mutex_lock_nested(&conn->mutex, SINGLE_DEPTH_NESTING);
 	conn->rev = offer->rev;
 	conn->want_ird = offer->ird;
 	conn->want_ord = offer->ord;

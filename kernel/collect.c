@@ -69,11 +69,14 @@ void ziw_conn_collect_work(struct work_struct *work)
 	u32 next;
 
 	conn_lock(conn);
-	if (conn->qp) {
+	/* Who owns the socket may be about to detach the connection. */
+	if (conn->qp && !sock_owned_by_user(conn->sk)) {
 		next = conn->qp->sq.next;
 		ziw_tx_run(conn);
 		/* Without this each would have rung. */
 		count_sends(conn, conn->qp->sq.next - next);
+	} else {
+		ziw_tx_run(conn);
 	}
 	conn_unlock(conn);
 	ziw_conn_put(conn);

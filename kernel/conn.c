@@ -231,6 +231,9 @@ int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp)
 					   IB_ACCESS_REMOTE_ATOMIC;
 		/* All of the setup was taken off, and no more. */
 		conn->rx.marker_seq = tcp_sk(sk)->copied_seq;
+		/* Has TCP call sk_write_space at the end of each packet. */
+		set_bit(SOCK_NOSPACE, &conn->sock->flags);
+		ziw_llp_no_fast_path(sk);
 		conn->qp = qp;
 		rcu_assign_pointer(qp->conn, conn);
 		set_bit(ZIW_CONN_IN_STREAM, &conn->flags);
@@ -342,13 +345,17 @@ static void qp_detach(struct ziw_conn *conn, struct ziw_qp *qp)
 }
 
 /*
- * Whether a kernel socket would be left without timers (tcp_close()) while it
- * waits for an acknowledgment: if that does not come, nobody frees it.
+ * Whether a kernel socket would be left without timers (tcp_close()) while it waits for
+ * the peer: if what it waits for does not come, nobody frees it. One that waits for a FIN
+ * gets a small socket in its place, with a timer, unless it is to wait long.
  */
-static bool sk_waits_for_ack(const struct sock *sk)
+static bool sk_waits(const struct sock *sk)
 {
-	return (1 << READ_ONCE(sk->sk_state)) &
-	       ~(TCPF_CLOSE | TCPF_SYN_SENT | TCPF_FIN_WAIT2 | TCPF_TIME_WAIT);
+	u8 state = READ_ONCE(sk->sk_state);
+
+	if (state == TCP_FIN_WAIT2)
+		return tcp_fin_time(sk) > TCP_TIMEWAIT_LEN;
+	return (1 << state) & ~(TCPF_CLOSE | TCPF_SYN_SENT | TCPF_TIME_WAIT);
 }
 
 /**
@@ -362,7 +369,7 @@ void ziw_conn_release_socket(struct ziw_conn *conn, bool abort)
 {
 	struct ziw_dev *dev = conn->dev;
 
-	abort |= sk_waits_for_ack(conn->sk);
+	abort |= sk_waits(conn->sk);
 	WRITE_ONCE(conn->state, ZIW_CONN_DEAD);
 	ziw_conn_stop_timer(conn);
 	ziw_llp_remove(conn->sk);
@@ -421,6 +428,8 @@ void ziw_conn_finish(struct ziw_conn *conn)
 	ziw_remember_end(conn);
 	if (qp)
 		abort = stream_stop(conn);
+	/* While the device is sure to be there. */
+	ziw_cm_forget_request(conn);
 	stay = !abort && may_linger(conn);
 	if (!stay)
 		ziw_conn_release_socket(conn, abort);
@@ -594,8 +603,9 @@ static void conn_setup_work(struct work_struct *work)
  * @initiator: we connect
  *
  * Context: process.
- * Return: the connection, with one reference for the socket and one for the
- * caller; or an ERR_PTR: -ENODEV if the device is going away, -ENOMEM.
+ * Return: the connection, with its mutex held, so that nobody ends it before the caller is
+ * done, and with one reference for the socket and one for the caller; or an ERR_PTR:
+ * -ENODEV if the device is going away, -ENOMEM.
  */
 struct ziw_conn *ziw_conn_alloc(struct ziw_dev *dev, struct socket *sock,
 				bool initiator)
@@ -631,6 +641,8 @@ struct ziw_conn *ziw_conn_alloc(struct ziw_dev *dev, struct socket *sock,
 	ziw_fault_init(&conn->rx_fault, conn);
 	ziw_live_add(ZIW_LIVE_CONN, 1);
 
+	/* A fallback holds the mutex of the connection that it replaces. */
+	mutex_lock_nested(&conn->mutex, SINGLE_DEPTH_NESTING);
 	spin_lock_bh(&dev->conns_lock);
 	list_add(&conn->entry, &dev->conns);
 	if (dev->dying)

@@ -423,6 +423,7 @@ bool ziw_conn_frame_whole(const struct ziw_conn *conn);
 int ziw_cm_request(struct ziw_conn *conn);
 void ziw_cm_reply(struct ziw_conn *conn, int status);
 void ziw_cm_closed(struct ziw_conn *conn);
+void ziw_cm_forget_request(struct ziw_conn *conn);
 int ziw_cm_fallback(struct ziw_conn *conn);
 
 int ziw_connect(struct iw_cm_id *cm_id, struct iw_cm_conn_param *param);
@@ -480,6 +481,18 @@ static inline bool ziw_llp_is_ipv4(const struct sock *sk)
 static inline u32 ziw_llp_acked(const struct sock *sk)
 {
 	return tcp_sk(sk)->snd_una;
+}
+
+/*
+ * On its fast path TCP acknowledges a segment before it calls sk_data_ready. The sender
+ * may be on this host, and may write to the pages that the segment still refers to as soon
+ * as it has the acknowledgment. So each segment takes the other path, where the
+ * acknowledgment follows the call. TCP takes the fast one up again with each change of a
+ * window, so it is called at the end of each packet. Socket lock.
+ */
+static inline void ziw_llp_no_fast_path(struct sock *sk)
+{
+	tcp_sk(sk)->pred_flags = 0;
 }
 
 /* Where the next byte handed to TCP goes. Socket lock. */

@@ -277,14 +277,21 @@ int ziw_fill_cq(struct sk_buff *msg, struct ib_cq *ibcq)
 {
 	struct ziw_cq *cq = to_ziw_cq(ibcq);
 	struct nlattr *nest = details_begin(msg);
+	u32 waiting, armed;
+	bool overflowed;
 	int err;
 
 	if (!nest)
 		return -EMSGSIZE;
-	err = rdma_nl_put_driver_u32(msg, "waiting", READ_ONCE(cq->ring.index) -
-				     READ_ONCE(cq->ring.hdr->cons)) ?:
-	      rdma_nl_put_driver_u32_hex(msg, "armed", READ_ONCE(cq->ring.hdr->flags)) ?:
-	      rdma_nl_put_driver_u32(msg, "overflowed", READ_ONCE(cq->overflowed));
+	/* A resize puts another ring in the place of this one. */
+	spin_lock_irq(&cq->lock);
+	waiting = cq->ring.index - READ_ONCE(cq->ring.hdr->cons);
+	armed = READ_ONCE(cq->ring.hdr->flags);
+	overflowed = cq->overflowed;
+	spin_unlock_irq(&cq->lock);
+	err = rdma_nl_put_driver_u32(msg, "waiting", waiting) ?:
+	      rdma_nl_put_driver_u32_hex(msg, "armed", armed) ?:
+	      rdma_nl_put_driver_u32(msg, "overflowed", overflowed);
 	return details_end(msg, nest, err);
 }
 

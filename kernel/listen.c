@@ -187,7 +187,6 @@ static void accept_one(struct ziw_listener *listener, struct socket *sock)
 	kref_get(&listen->ref);
 	atomic_inc(&listen->half_open);
 
-	mutex_lock(&conn->mutex);
 	conn->listen = listen;
 	ziw_llp_install(conn->sk, conn);
 	ziw_conn_start_timer(conn, ziw_param(conn->dev, ZIW_PARAM_SETUP_TIMEOUT));

@@ -176,6 +176,7 @@ static void conn_data_ready(struct sock *sk)
 	local_bh_enable();
 }
 
+/* With SOCK_NOSPACE, which stays set: at the end of each packet, not only of acknowledgments. */
 static void conn_write_space(struct sock *sk)
 {
 	struct ziw_conn *conn;
@@ -184,9 +185,9 @@ static void conn_write_space(struct sock *sk)
 	rcu_read_lock();
 	conn = rcu_dereference_sk_user_data(sk);
 	if (conn && test_bit(ZIW_CONN_IN_STREAM, &conn->flags)) {
-		if (!conn->tx.running && sk->sk_socket)
-			clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
-		ziw_tx_run(conn);
+		ziw_llp_no_fast_path(sk);
+		if (conn->qp && ziw_tx_due(conn))
+			ziw_tx_run(conn);
 	}
 	rcu_read_unlock();
 	local_bh_enable();

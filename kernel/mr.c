@@ -292,8 +292,11 @@ enum ziw_mr_error ziw_mr_atomic(struct ziw_qp *qp, const struct ziw_atomic_req *
 	va = ziw_mr_range(mr, req->to, &len);
 	if (!va) {
 		err = ZIW_MR_BOUNDS;
-	} else if (!IS_ALIGNED((unsigned long)va, sizeof(u64))) {
-		/* RFC 7306, 5.1: it is the memory that has to be aligned, not the TO. */
+	} else if (len < sizeof(u64) || !IS_ALIGNED((unsigned long)va, sizeof(u64))) {
+		/*
+		 * RFC 7306, 5.1: it is the memory that has to be aligned, not the TO; and a
+		 * piece of a region with gaps may end anywhere.
+		 */
 		err = ZIW_MR_ALIGNMENT;
 	} else {
 		old = READ_ONCE(*va);
@@ -737,8 +740,9 @@ static bool needs_writable(const struct ziw_mr *mr, int access)
  * was or as it becomes; on error it is as it was.
  *
  * Context: process.
- * Return: NULL, or an ERR_PTR: -EBUSY while memory windows are bound to it, else
- * as ziw_reg_user_mr().
+ * Return: NULL, or an ERR_PTR: -EBUSY while memory windows are bound to it, -EINVAL if it
+ * is the memory of another process and would have to be pinned anew, else as
+ * ziw_reg_user_mr().
  */
 struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length,
 				u64 virt_addr, int access, struct ib_pd *pd,
@@ -760,6 +764,10 @@ struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 le
 		virt_addr = mr->iova;
 	}
 	err = ziw_mr_check_registration(length, virt_addr, access, NULL);
+	/* What is at this address in a process that has imported the region is something else. */
+	if (!err && !(flags & IB_MR_REREG_TRANS) && needs_writable(mr, access) &&
+	    mr->umem->owning_mm != current->mm)
+		err = -EINVAL;
 	if (!err && (flags & IB_MR_REREG_TRANS || needs_writable(mr, access)))
 		err = pin(&mem, ibmr->device, start, length, access);
 	if (err)

@@ -64,6 +64,8 @@ int ziw_dealloc_mw(struct ib_mw *ibmw)
 
 	write_lock_bh(&window->lock);
 	ziw_window_unbind(window);
+	/* A bind may have found it already: it is in no protection domain any more. */
+	window->ibmr.pd = NULL;
 	write_unlock_bh(&window->lock);
 	ziw_mr_retire(window);
 	return 0;

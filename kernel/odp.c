@@ -163,6 +163,32 @@ static void part_unmapped(struct odp_part *part)
 	write_unlock_bh(&odp->mr->lock);
 }
 
+/*
+ * Tell of a page that may have been written. Invalidations run side by side: when another
+ * has told of it and cleared its entry, that one may have returned, and the page be gone.
+ */
+static void tell_dirty(struct odp_part *part, unsigned long index)
+{
+	struct ziw_mr *mr = part->odp->mr;
+	struct page *page = NULL;
+
+	if (!(READ_ONCE(part->pages[index]) & ODP_DIRTY))
+		return;
+	write_lock_bh(&mr->lock);
+	if (part->pages[index] & ODP_DIRTY) {
+		page = entry_page(part->pages[index]);
+		get_page(page);
+	}
+	write_unlock_bh(&mr->lock);
+	if (!page)
+		return;
+	set_page_dirty(page);
+	write_lock_bh(&mr->lock);
+	part->pages[index] = 0;
+	write_unlock_bh(&mr->lock);
+	put_page(page);
+}
+
 static bool odp_invalidate(struct mmu_interval_notifier *notifier,
 			   const struct mmu_notifier_range *range, unsigned long seq)
 {
@@ -179,15 +205,9 @@ static bool odp_invalidate(struct mmu_interval_notifier *notifier,
 	for (i = first; i <= last; i += CHUNK)
 		invalidate_chunk(part, i, min(last, i + CHUNK - 1), seq);
 
-	/* Until this returns the pages stay mapped, and no entry is made. */
-	for (i = first; i <= last; i++) {
-		unsigned long entry = READ_ONCE(part->pages[i]);
-
-		if (entry & ODP_DIRTY) {
-			set_page_dirty(entry_page(entry));
-			WRITE_ONCE(part->pages[i], 0);
-		}
-	}
+	/* Until the last of those at work returns no entry is made. */
+	for (i = first; i <= last; i++)
+		tell_dirty(part, i);
 	if (range->event == MMU_NOTIFY_UNMAP || range->event == MMU_NOTIFY_RELEASE)
 		part_unmapped(part);
 	return true;

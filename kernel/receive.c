@@ -239,13 +239,7 @@ void ziw_rx_run(struct ziw_conn *conn)
 			tcp_read_done(sk, used);
 	}
 
-	/*
-	 * On its fast path TCP acknowledges a segment before it calls here. The
-	 * sender may be on this host, and may reuse pages that the segment
-	 * still refers to as soon as it has the acknowledgment: so each segment
-	 * takes the other path, where the acknowledgment follows the call.
-	 */
-	tcp_sk(sk)->pred_flags = 0;
+	ziw_llp_no_fast_path(sk);
 
 	/* Not before what came in front of it was handled. */
 	if (sk->sk_shutdown & RCV_SHUTDOWN && (conn->rx.failed || !conn->rx_fault.pending)) {

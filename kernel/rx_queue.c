@@ -121,7 +121,10 @@ bool ziw_cursor_move_on(struct ziw_cursor *cur)
 static bool own_part(struct sk_buff *skb)
 {
 	/* One that somebody else has, too, cannot be changed: it stays as it is. */
-	return !skb_shinfo(skb)->nr_frags || skb_copy_ubufs(skb, GFP_ATOMIC) != -ENOMEM;
+	if (!skb_shinfo(skb)->nr_frags || skb_shared(skb))
+		return true;
+	/* By itself: skb_copy_ubufs() does not tell what its failure was. */
+	return !skb_unclone(skb, GFP_ATOMIC) && !skb_copy_ubufs(skb, GFP_ATOMIC);
 }
 
 /**

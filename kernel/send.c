@@ -17,6 +17,12 @@
 /* Between tries, when memory is short or the socket owned: an interval no user notices. */
 #define TX_RETRY_JIFFIES	1
 
+/*
+ * FPDUs and local operations at a time: bottom halves are off for so long, and a program
+ * may post as fast as they are done.
+ */
+#define TX_BUDGET	2048
+
 /* Enough that the peer handles one while the next ones come. */
 #define LARGE_FPDUS_PER_WINDOW	4
 
@@ -97,6 +103,8 @@ void ziw_tx_terminate(struct ziw_conn *conn, const struct ziw_terminate *term)
 	conn->tx.terminate = true;
 	conn->rx.failed = true;
 	tx_drop_wqe(conn);
+	/* It may have to wait for the peer's window, but not for ever. */
+	ziw_conn_kick(conn);
 }
 
 /* A WQE of ours cannot be carried out: it fails, and the stream with it. */
@@ -177,6 +185,11 @@ static enum ziw_tx_result tx_build_terminate(struct ziw_conn *conn)
 int ziw_tx_add_region(struct ziw_fpdu *fpdu, const struct ziw_mr *mr, u64 addr,
 		      u32 len, bool splice, bool *spliced)
 {
+	/*
+	 * The kernel's consumers send what is not theirs, as nfsd a file's pages: others
+	 * rightly write there, and a checksum that does not match would end the stream.
+	 */
+	fpdu->shared = fpdu->crc_on && (mr->type == ZIW_MR_DMA || mr->type == ZIW_MR_FAST);
 	while (len) {
 		u32 n = len;
 		void *va = ziw_mr_range(mr, addr, &n);
@@ -769,8 +782,8 @@ static bool tx_push(struct ziw_conn *conn, bool more)
 	return false;
 }
 
-/* Build and push until there is nothing to do. Return: look once more. */
-static bool tx_work(struct ziw_conn *conn)
+/* Build and push until there is nothing to do, or no budget. Return: look once more. */
+static bool tx_work(struct ziw_conn *conn, u32 *budget)
 {
 	struct ziw_tx *tx = &conn->tx;
 	struct ziw_qp *qp = conn->qp;
@@ -781,7 +794,7 @@ static bool tx_work(struct ziw_conn *conn)
 		return false;
 	while (!tx->failed) {
 		ret = tx_build(conn);
-		if (ret == ZIW_TX_BUILT)
+		if (ret == ZIW_TX_BUILT && --*budget)
 			continue;
 		/* What else there is to send waits, and nobody knows how long. */
 		if (!tx_push(conn, ret == ZIW_TX_FULL) || ret != ZIW_TX_FULL)
@@ -791,6 +804,8 @@ static bool tx_work(struct ziw_conn *conn)
 
 	if (ret == ZIW_TX_NOMEM)
 		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
+	else if (ret == ZIW_TX_BUILT)
+		ziw_conn_retry(conn, 0);
 	if (ret != ZIW_TX_IDLE || tx->batch.bytes)
 		return false;
 	/* Where somebody looks at the ring all the time, nobody has to ring. */
@@ -827,6 +842,7 @@ void ziw_tx_run(struct ziw_conn *conn)
 {
 	struct ziw_tx *tx = &conn->tx;
 	struct ziw_qp *qp = conn->qp;
+	u32 budget = TX_BUDGET;
 	bool more;
 
 	if (!qp)
@@ -844,14 +860,12 @@ void ziw_tx_run(struct ziw_conn *conn)
 	spin_lock(&qp->lock);
 	ziw_tx_reap(conn);
 	do {
-		more = tx_work(conn);
-	} while (more);
+		more = tx_work(conn, &budget);
+	} while (more && --budget);
+	if (more)
+		ziw_conn_retry(conn, 0);
 	tx_count(conn);
 
-	if (conn->sk->sk_socket &&
-	    (tx->batch.bytes || qp->sq.acked != qp->sq.next))
-		/* Has TCP call sk_write_space on each acknowledgment. */
-		set_bit(SOCK_NOSPACE, &conn->sk->sk_socket->flags);
 	if ((tx->terminated && !tx->batch.bytes) ||
 	    (qp->state == ZIW_QP_CLOSING && qp->sq.ring.index == qp->sq.next &&
 	     !tx->batch.bytes))

@@ -169,6 +169,7 @@ struct ziw_dev {
 	struct ziw_mr		*mr_slots[ZIW_MR_SLOTS];
 	struct xarray		qps;
 	struct xarray		requests;
+	u32			next_request;
 	u32			params[ZIW_PARAM_NUM];
 	struct ziw_stats __percpu *stats;
 	struct ziw_ends		*ends;

@@ -139,12 +139,12 @@ int ziw_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct ziw_cq *cq = to_ziw_cq(ibcq);
 
 	/* A resize puts another ring in the place of this one. */
-	ziw_lock(&cq->lock);
+	ziw_lock(&cq->arm_lock);
 	__atomic_fetch_or(&cq->ring.hdr->flags,
 			  solicited_only ? ZIW_CQ_ARM_SOLICITED :
 					   ZIW_CQ_ARM_NEXT,
 			  __ATOMIC_SEQ_CST);
-	ziw_unlock(&cq->lock);
+	ziw_unlock(&cq->arm_lock);
 	ziw_full_barrier();
 	return 0;
 }

@@ -241,6 +241,7 @@ static struct ziw_cq *ziw_make_cq(struct ibv_context *ibctx,
 		goto err_destroy;
 
 	ziw_lock_init(&cq->lock, shared);
+	ziw_lock_init(&cq->arm_lock, shared);
 	return cq;
 
 err_destroy:
@@ -332,6 +333,7 @@ static int ziw_resize_cq(struct ibv_cq *ibcq, int cqe)
 	int ret;
 
 	ziw_lock(&cq->lock);
+	ziw_lock(&cq->arm_lock);
 	ret = ibv_cmd_resize_cq(ibcq, cqe, &cmd, sizeof(cmd), &resp.ibv_resp,
 				sizeof(resp));
 	if (!ret)
@@ -341,6 +343,7 @@ static int ziw_resize_cq(struct ibv_cq *ibcq, int cqe)
 		ziw_ring_unmap(&cq->ring);
 		cq->ring = ring;
 	}
+	ziw_unlock(&cq->arm_lock);
 	ziw_unlock(&cq->lock);
 	return ret;
 }
@@ -366,6 +369,7 @@ static int ziw_destroy_cq(struct ibv_cq *ibcq)
 
 	if (cq->pd)
 		ziw_pd_put(&cq->pd->ibv_pd);
+	ziw_lock_destroy(&cq->arm_lock);
 	ziw_lock_destroy(&cq->lock);
 	ziw_ring_unmap(&cq->ring);
 	free(cq);

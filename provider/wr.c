@@ -23,8 +23,12 @@
 			 IBV_QP_EX_WITH_BIND_MW | \
 			 IBV_QP_EX_WITH_SEND_WITH_INV)
 
-/* Whether data is inline is the setter's to say. */
-#define ZIW_WR_FLAGS	(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
+/*
+ * Whether data is inline is the setter's to say; programs that have a use for both
+ * interfaces leave the flag there all the same.
+ */
+#define ZIW_WR_FLAGS	(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | \
+			 IBV_SEND_INLINE)
 
 static void ziw_wr_fail(struct ziw_qp *qp, int err)
 {

@@ -246,7 +246,9 @@ struct ziw_pd {
  * struct ziw_cq - a completion queue
  * @vcq: the verbs object, simple or extended
  * @lock: serialises polling; between start_poll and end_poll it is held
- * @ring: guarded by @lock
+ * @arm_lock: keeps the ring in its place while the CQ is armed, which a program may do
+ *            between start_poll and end_poll; taken inside @lock
+ * @ring: guarded by @lock, and its place by @arm_lock, too
  * @pd: parent domain that it was made with, or NULL
  * @cqe: the extended interface's current entry, guarded by @lock
  * @ignore_overrun: what there is no room for is lost
@@ -254,6 +256,7 @@ struct ziw_pd {
 struct ziw_cq {
 	struct verbs_cq		vcq;
 	struct ziw_lock		lock;
+	struct ziw_lock		arm_lock;
 	struct ziw_ring		ring;
 	struct ziw_pd		*pd;
 	struct ziw_cqe		cqe;

@@ -98,6 +98,23 @@ TEST_F(CqChangeTest, ResizeKeepsTheArm)
 	pair.b->wait_recv();
 }
 
+/* `rdma resource` looks at a queue that changes. */
+TEST_F(CqChangeTest, ResizedWhileItIsShown)
+{
+	if (!b.is_ziw())
+		GTEST_SKIP() << "asks for more than " << driver_type() << " does";
+	std::atomic<bool> stop{false};
+	std::thread changer([&] {
+		for (unsigned i = 0; !stop; i++)
+			ibv_resize_cq(pair.b->recv_cq(), i % 2 ? 128 : 4000);
+	});
+
+	for (unsigned i = 0; i < rounds(20); i++)
+		EXPECT_EQ(::shell("rdma -dd resource show cq > /dev/null"), 0);
+	stop = true;
+	changer.join();
+}
+
 /* Completions come and are polled by another thread while the queue changes: none is lost. */
 TEST_F(CqChangeTest, ResizeUnderTraffic)
 {

@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <time.h>
 
+#include <future>
+
 #include "fixture.h"
 
 namespace {
@@ -99,6 +101,44 @@ TEST_F(CqExTest, BatchesAreInOrderAndEndAnywhere)
 		}
 		ibv_end_poll(cq);
 	}
+}
+
+/* A program may arm a queue while it is at its entries. */
+TEST_F(CqExTest, IsArmedWithinABatch)
+{
+	verbs::CompChannel channel(
+		verbs::check(ibv_create_comp_channel(b.context()), "ibv_create_comp_channel"));
+	ibv_cq_init_attr_ex attr{};
+	PairConfig config;
+
+	attr.cqe = 16;
+	attr.channel = channel.get();
+	attr.wc_flags = IBV_WC_STANDARD_FLAGS;
+	cq = verbs::check(ibv_create_cq_ex(b.context(), &attr), "ibv_create_cq_ex");
+	owner.reset(ibv_cq_ex_to_cq(cq));
+	config.b.cq = owner.get();
+	pair = connected(config);
+	here.emplace(a.pd(), 4096);
+	there.emplace(b.pd(), 4096);
+	send(0, 1);
+	ASSERT_EQ(poll(), 0);
+	auto armed =
+		std::async(std::launch::async, [&] { return ibv_req_notify_cq(owner.get(), 0); });
+	EXPECT_EQ(armed.wait_for(soon), std::future_status::ready) << "waits for the batch to end";
+	EXPECT_EQ(ibv_next_poll(cq), ENOENT);
+	ibv_end_poll(cq);
+	EXPECT_EQ(armed.get(), 0);
+	send(1, 1);
+	ASSERT_TRUE(verbs::readable(channel->fd, soon));
+	ibv_cq *which;
+	void *context;
+	ASSERT_EQ(ibv_get_cq_event(channel.get(), &which, &context), 0);
+	EXPECT_EQ(which, owner.get());
+	ibv_ack_cq_events(which, 1);
+	EXPECT_COMPLETED(wait_cq(owner.get(), 1)[0], 1, IBV_WC_RECV);
+	/* The channel goes with this function. */
+	pair = {};
+	owner.reset();
 }
 
 TEST_F(CqExTest, AnEmptyQueueIsNotHeld)

@@ -1,37 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* The file that a context's doorbells are rung on (ziw-abi.h). */
-#include <dirent.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
 
+#include "abi.h"
 #include "fixture.h"
-/* The kernel's header has flexible arrays. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpedantic"
-#include "ziw-abi.h"
-#pragma GCC diagnostic pop
 
 namespace {
 
 using Qp = verbs::Handle<ibv_qp, ibv_destroy_qp>;
-
-/* Those of this process, of all its contexts. */
-std::vector<int> doorbells()
-{
-	std::vector<int> list;
-	DIR *dir = opendir("/proc/self/fd");
-
-	while (auto *entry = readdir(dir)) {
-		char target[64] = {};
-		int fd = std::atoi(entry->d_name);
-		if (readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1) > 0 &&
-		    std::string(target).find("ziw_doorbell") != std::string::npos)
-			list.push_back(fd);
-	}
-	closedir(dir);
-	return list;
-}
 
 /* A context of its own, and its file. */
 struct Opened {

@@ -274,6 +274,51 @@ TEST_F(WindowTest, IsNoLocalKey)
 	EXPECT_EQ(pair.b->wait_send()[0].status, IBV_WC_LOC_PROT_ERR);
 }
 
+/*
+ * Windows end while binds to them are carried out: the region, which is registered for as long as
+ * windows are bound to it, can be deregistered after all.
+ */
+TEST_F(WindowTest, EndsWhileItIsBound)
+{
+	verbs::Pages pages(4096);
+	auto *region =
+		verbs::check(ibv_reg_mr(b.pd(), pages.data(), 4096, for_windows), "ibv_reg_mr");
+	std::atomic<uint32_t> rkey{0};
+	std::atomic<bool> stop{false};
+	std::thread binder([&] {
+		while (!stop) {
+			/* What the provider looks at of a window; that itself may be gone. */
+			ibv_mw mw{};
+			mw.context = b.context();
+			mw.pd = b.pd();
+			mw.type = IBV_MW_TYPE_2;
+			mw.rkey = rkey.exchange(0);
+			if (!mw.rkey)
+				continue;
+			Work bind = send_work(1, {});
+			bind.wr.opcode = IBV_WR_BIND_MW;
+			bind.wr.bind_mw.mw = &mw;
+			bind.wr.bind_mw.rkey = ibv_inc_rkey(mw.rkey);
+			bind.wr.bind_mw.bind_info = {region,
+						     reinterpret_cast<uintptr_t>(pages.data()), 100,
+						     IBV_ACCESS_REMOTE_READ};
+			if (pair.b->post(bind) || pair.b->wait_send()[0].status != IBV_WC_SUCCESS)
+				pair = connected();
+		}
+	});
+
+	for (unsigned i = 0; i < rounds(200); i++) {
+		auto mw = window(IBV_MW_TYPE_2);
+		rkey = mw->rkey;
+		auto until = verbs::Clock::now() + std::chrono::microseconds(random() % 100);
+		while (verbs::Clock::now() < until)
+			;
+	}
+	stop = true;
+	binder.join();
+	EXPECT_EQ(ibv_dereg_mr(region), 0);
+}
+
 class ReregisterTest : public WindowTest {};
 
 TEST_F(ReregisterTest, RightsComeAndGo)

@@ -225,6 +225,26 @@ TEST_F(WrTest, ListsAndInlineData)
 	EXPECT_EQ(got[3].byte_len, 0u);
 }
 
+/* Programs that know both interfaces carry their flags over. */
+TEST_F(WrTest, InlineFlagSaysNothing)
+{
+	for (uint64_t id : {0, 1})
+		ASSERT_EQ(pair.b->post_recv(id, {there->sge(id * 100, 100)}), 0);
+	ibv_wr_start(qp);
+	next(0, IBV_SEND_SIGNALED | IBV_SEND_INLINE);
+	ibv_wr_send(qp);
+	set(0, 50);
+	next(1, IBV_SEND_SIGNALED | IBV_SEND_INLINE);
+	ibv_wr_send(qp);
+	ibv_wr_set_inline_data(qp, here->data() + 50, 50);
+	ASSERT_EQ(ibv_wr_complete(qp), 0);
+	pair.a->wait_send(2);
+	for (auto &wc : pair.b->wait_recv(2))
+		EXPECT_EQ(wc.byte_len, 50u);
+	EXPECT_EQ(std::memcmp(there->data(), here->data(), 50), 0);
+	EXPECT_EQ(std::memcmp(there->data() + 100, here->data() + 50, 50), 0);
+}
+
 TEST_F(WrTest, AbortLeavesNothing)
 {
 	for (unsigned round = 0; round < 3; round++) {

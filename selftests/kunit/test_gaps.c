@@ -195,6 +195,30 @@ static void gaps_too_many(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, count_wrong(test, list, mr, mr->iova, odd[0].len, 0), 0);
 }
 
+/* Eight bytes at an aligned address, of which the region has but the first four there. */
+static void gaps_atomic(struct kunit *test)
+{
+	static const struct piece pieces[] = { { 0, 12 }, { 4096, 12 } };
+	struct ib_pd *pd = fixture_pd(test);
+	struct list *list = list_make(test, pieces, 2);
+	struct ziw_mr *mr = gaps_mr(test, pd, 2);
+	struct ziw_atomic_req req = { .op = ATOMIC_FETCH_ADD, .data = 1 };
+	u64 before;
+
+	KUNIT_EXPECT_EQ(test, ib_map_mr_sg(&mr->ibmr, list->sg, 2, NULL, PAGE_SIZE), 2);
+	KUNIT_EXPECT_EQ(test, fixture_register(mr, mr->stag, IB_ACCESS_LOCAL_WRITE |
+					       IB_ACCESS_REMOTE_ATOMIC), 0);
+	memset(list->va, 0xff, 16);
+	req.stag = mr->stag;
+	req.to = mr->iova + 8;
+	KUNIT_EXPECT_EQ(test, fixture_atomic(pd, &req, &before), ZIW_MR_ALIGNMENT);
+	KUNIT_EXPECT_TRUE(test, !memchr_inv(list->va, 0xff, 16));
+	req.to = mr->iova;
+	KUNIT_EXPECT_EQ(test, fixture_atomic(pd, &req, &before), ZIW_MR_OK);
+	KUNIT_EXPECT_EQ(test, before, U64_MAX);
+	KUNIT_EXPECT_TRUE(test, !memchr_inv(list->va, 0, 8));
+}
+
 static void gaps_refused(struct kunit *test)
 {
 	struct ib_pd *pd = fixture_pd(test);
@@ -220,6 +244,7 @@ static struct kunit_case cases[] = {
 	PROPERTY(gaps_iova, "an iova set after mapping, or zero-based, names the same bytes"),
 	PROPERTY(gaps_too_many,
 		 "mapping stops where the region is full, begins anew, also while it is valid"),
+	PROPERTY(gaps_atomic, "an atomic stays in its piece"),
 	PROPERTY(gaps_refused, "a list without pieces, or an offset behind the first, is refused"),
 	PROPERTY(gaps_announced, "the device announces it"),
 	{}

@@ -137,6 +137,41 @@ during_io()
 	umount /mnt
 }
 
+# rewritten SECONDS: a program of the server's writes to the file.
+rewritten()
+{
+	local end=$((SECONDS + $1)) n=0
+
+	head -c 2M /dev/zero > /run/0
+	tr '\0' x < /run/0 > /run/1
+	while ((SECONDS < end)); do
+		dd if="/run/$((n = !n))" of=/run/export/changing bs=1M conv=notrunc status=none
+	done
+	rm /run/[01]
+}
+
+# The server sends a file's pages, which others may write to meanwhile: checksums hold all the same.
+read_while_written()
+{
+	local errors=/sys/class/infiniband/$client_device/ports/1/hw_counters/rx_crc_errors before pid reads=0
+
+	nfs_mount 4.2
+	head -c 2M /dev/zero > /mnt/changing
+	sync /mnt/changing
+	before=$(< "$errors")
+	on_server rewritten 3 &
+	pid=$!
+	while kill -0 "$pid" 2> /dev/null; do
+		timeout 30 dd if=/mnt/changing of=/dev/null bs=1M iflag=direct status=none
+		reads=$((reads + 1))
+	done
+	wait "$pid"
+	note "read $reads times"
+	(($(< "$errors") == before)) || fail "$(($(< "$errors") - before)) CRC errors"
+	rm /mnt/changing
+	umount /mnt
+}
+
 # unmount_under_load OPTION: what becomes of the I/O is not said; that it ends, and that the next mount works, is.
 unmount_under_load()
 {
@@ -188,6 +223,7 @@ case ${1-} in
 	check "vers=4.2: fio, random, blocks of 4k, verified" verified_io 4.2 4k 1M
 	check "vers=4.2: fio, random, blocks of 1M, verified" verified_io 4.2 1M 8M
 	check "vers=4.2: the server restarts during I/O, and its data verifies" during_io 4.2 restart_server
+	check "a file that is written to on the server meanwhile is read without a CRC error" read_while_written
 	check "umount -f under load" unmount_under_load -f
 	finish
 	;;
@@ -207,6 +243,7 @@ for version in 3 4.2; do
 	check "vers=$version: the server restarts during I/O, and its data verifies" during_io "$version" restart_server
 done
 check "vers=4.2: the wire is cut for 3 s during I/O, and its data verifies" during_io 4.2 cut_and_heal 3
+check "a file that is written to on the server meanwhile is read without a CRC error" read_while_written
 check "umount -l under load" unmount_under_load -l
 check "umount -f under load" unmount_under_load -f
 check "unmount while the server is gone" unmount_without_server
