@@ -222,8 +222,8 @@ case ${1-} in
 	check "vers=3: fio, random, blocks of 64k, verified" verified_io 3 64k 4M
 	check "vers=4.2: fio, random, blocks of 4k, verified" verified_io 4.2 4k 1M
 	check "vers=4.2: fio, random, blocks of 1M, verified" verified_io 4.2 1M 8M
-	check "vers=4.2: the server restarts during I/O, and its data verifies" during_io 4.2 restart_server
 	check "a file that is written to on the server meanwhile is read without a CRC error" read_while_written
+	check "vers=4.2: the server restarts during I/O, and its data verifies" during_io 4.2 restart_server
 	check "umount -f under load" unmount_under_load -f
 	finish
 	;;
@@ -239,11 +239,11 @@ done
 for version in 3 4.0 4.1 4.2; do
 	check "vers=$version: a tree is untarred, and is the same by another mount" untar_and_compare "$version"
 done
+check "a file that is written to on the server meanwhile is read without a CRC error" read_while_written
 for version in 3 4.2; do
 	check "vers=$version: the server restarts during I/O, and its data verifies" during_io "$version" restart_server
 done
 check "vers=4.2: the wire is cut for 3 s during I/O, and its data verifies" during_io 4.2 cut_and_heal 3
-check "a file that is written to on the server meanwhile is read without a CRC error" read_while_written
 check "umount -l under load" unmount_under_load -l
 check "umount -f under load" unmount_under_load -f
 check "unmount while the server is gone" unmount_without_server
