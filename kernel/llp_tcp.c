@@ -181,16 +181,17 @@ static void conn_write_space(struct sock *sk)
 {
 	struct ziw_conn *conn;
 
-	local_bh_disable();
 	rcu_read_lock();
 	conn = rcu_dereference_sk_user_data(sk);
 	if (conn && test_bit(ZIW_CONN_IN_STREAM, &conn->flags)) {
 		ziw_llp_no_fast_path(sk);
-		if (conn->qp && ziw_tx_due(conn))
+		if (conn->qp && ziw_tx_due(conn)) {
+			local_bh_disable();
 			ziw_tx_run(conn);
+			local_bh_enable();
+		}
 	}
 	rcu_read_unlock();
-	local_bh_enable();
 }
 
 static void conn_state_change(struct sock *sk)
