@@ -219,8 +219,9 @@ void ziw_cm_reply(struct ziw_conn *conn, int status)
 	if (status == -EPIPE || status == -ECONNABORTED)
 		event.status = -ECONNRESET;
 	fill_addresses(conn, &event);
-	/* A reject may have broken off, or be waited for in vain. */
-	if (!status || (conn->frame.reject && ziw_conn_frame_whole(conn)))
+	/* A reject may have broken off, be waited for in vain, or say more than iw_cm can carry. */
+	if (!status || (conn->frame.reject && ziw_conn_frame_whole(conn) &&
+			conn->frame.pd_len <= ZIW_MAX_CM_PRIVATE))
 		fill_peer(conn, &event);
 	cm_event(conn, &event);
 	if (status)

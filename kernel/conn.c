@@ -147,8 +147,11 @@ void ziw_conn_retry(struct ziw_conn *conn, unsigned long delay)
 	/* ziw_conn_release_socket() counts on it: there is none when the stream has ended. */
 	if (!test_bit(ZIW_CONN_IN_STREAM, &conn->flags))
 		return;
-	if (kref_get_unless_zero(&conn->ref) &&
-	    !queue_delayed_work(ziw_wq, &conn->retry, delay))
+	if (!kref_get_unless_zero(&conn->ref))
+		return;
+	/* One that is to come later comes at once, then. */
+	if (delay ? !queue_delayed_work(ziw_wq, &conn->retry, delay) :
+		    mod_delayed_work(ziw_wq, &conn->retry, 0))
 		ziw_conn_put(conn);
 }
 

@@ -195,6 +195,38 @@ int ziw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 }
 
 /**
+ * ziw_cq_forget - drop what a queue pair left behind
+ * @cq: completion queue; nothing is done for a program's
+ * @qp: queue pair, which adds nothing any more
+ *
+ * What others have there closes up.
+ *
+ * Context: any.
+ */
+void ziw_cq_forget(struct ziw_cq *cq, const struct ib_qp *qp)
+{
+	struct ziw_ring *ring = &cq->ring;
+	unsigned long irq;
+	u32 i, to;
+
+	if (!cq_is_kernel(cq))
+		return;
+	spin_lock_irqsave(&cq->lock, irq);
+	to = ring->index;
+	for (i = ring->index; i != ring->hdr->cons; i--) {
+		const struct ziw_cqe *cqe = ziw_ring_slot(ring, i - 1);
+
+		if (cqe->qp == (uintptr_t)qp)
+			continue;
+		to--;
+		if (to != i - 1)
+			memcpy(ziw_ring_slot(ring, to), cqe, sizeof(*cqe));
+	}
+	WRITE_ONCE(ring->hdr->cons, to);
+	spin_unlock_irqrestore(&cq->lock, irq);
+}
+
+/**
  * ziw_req_notify_cq - verb: arm the CQ, for kernel consumers
  * @ibcq: completion queue
  * @flags: IB_CQ_SOLICITED or IB_CQ_NEXT_COMP, IB_CQ_REPORT_MISSED_EVENTS
@@ -366,6 +398,24 @@ int ziw_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 		cq_fire(cq);
 	cq->mod_pending = 0;
 	spin_unlock_irq(&cq->lock);
+	return 0;
+}
+
+/**
+ * ziw_pre_destroy_cq - verb: a kernel consumer's CQ calls its handler no more
+ * @ibcq: completion queue, of no QP any more
+ *
+ * The handler queues a work item of the RDMA core, which cancels that next.
+ *
+ * Context: process.
+ * Return: 0.
+ */
+int ziw_pre_destroy_cq(struct ib_cq *ibcq)
+{
+	struct ziw_cq *cq = to_ziw_cq(ibcq);
+
+	hrtimer_cancel(&cq->mod_timer);
+	tasklet_kill(&cq->notify);
 	return 0;
 }
 

@@ -21,6 +21,9 @@ static u64 ziw_guid(const struct ziw_dev *dev)
 	return get_unaligned_be64(guid);
 }
 
+/* More than the header of RPC-over-RDMA has of segments makes its client use small regions. */
+#define MAX_SGE_RD	16
+
 static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 			    struct ib_udata *udata)
 {
@@ -50,7 +53,7 @@ static int ziw_query_device(struct ib_device *ibdev, struct ib_device_attr *attr
 #endif
 	attr->max_send_sge = ZIW_MAX_SGE;
 	attr->max_recv_sge = ZIW_MAX_SGE;
-	attr->max_sge_rd = ZIW_MAX_SGE;
+	attr->max_sge_rd = MAX_SGE_RD;
 	attr->max_cq = ZIW_MAX_CQ;
 	attr->max_cqe = ZIW_MAX_CQE;
 	attr->cq_caps.max_cq_moderation_count = U16_MAX;
@@ -438,6 +441,7 @@ const struct ib_device_ops ziw_device_ops = {
 	ZIW_RESIZE_CQ
 	.modify_cq		= ziw_modify_cq,
 	.destroy_cq		= ziw_destroy_cq,
+	.pre_destroy_cq		= ziw_pre_destroy_cq,
 	.poll_cq		= ziw_poll_cq,
 	.req_notify_cq		= ziw_req_notify_cq,
 

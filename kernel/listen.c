@@ -140,6 +140,11 @@ static bool netdev_has_local(struct net_device *netdev, struct sock *sk)
 {
 	bool ret;
 
+	/* A link-local address is one of its link, and another link may have the same. */
+	if (sk->sk_bound_dev_if && sk->sk_bound_dev_if != netdev->ifindex &&
+	    ipv6_addr_type(&sk->sk_v6_rcv_saddr) & IPV6_ADDR_LINKLOCAL)
+		return false;
+
 	rcu_read_lock();
 	if (ziw_llp_is_ipv4(sk))
 		ret = netdev_has_ipv4(netdev, inet_sk(sk)->inet_saddr);

@@ -144,17 +144,19 @@ static int batch_to_tcp(struct sock *sk, struct ziw_batch *batch, bool more)
  */
 int ziw_llp_send(struct sock *sk, struct ziw_batch *batch, bool more)
 {
-	int n;
+	int n, err = 0;
 
-	while (batch->bytes) {
+	/* TCP takes it for a sender that has no room, and leaves the congestion window as it is. */
+	clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+	while (batch->bytes && !err) {
 		n = batch_to_tcp(sk, batch, more);
-		if (n < 0)
-			return n == -ENOMEM || n == -ENOBUFS ? -EAGAIN : n;
-		if (!n)
-			return -EAGAIN;
-		ziw_batch_sent(batch, n);
+		if (n > 0)
+			ziw_batch_sent(batch, n);
+		else
+			err = !n || n == -ENOMEM || n == -ENOBUFS ? -EAGAIN : n;
 	}
-	return 0;
+	set_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+	return err;
 }
 
 /* --- callbacks; softirq with the socket's spinlock, or process with the socket owned --- */
@@ -176,7 +178,7 @@ static void conn_data_ready(struct sock *sk)
 	local_bh_enable();
 }
 
-/* With SOCK_NOSPACE, which stays set: at the end of each packet, not only of acknowledgments. */
+/* With SOCK_NOSPACE, which is set but in our sends: at the end of each packet, not only of acknowledgments. */
 static void conn_write_space(struct sock *sk)
 {
 	struct ziw_conn *conn;
@@ -185,7 +187,9 @@ static void conn_write_space(struct sock *sk)
 	conn = rcu_dereference_sk_user_data(sk);
 	if (conn && test_bit(ZIW_CONN_IN_STREAM, &conn->flags)) {
 		ziw_llp_no_fast_path(sk);
-		if (conn->qp && ziw_tx_due(conn)) {
+		/* What else the engine may wait for calls it by itself. */
+		if (conn->tx.batch.bytes ||
+		    (conn->qp && conn->qp->sq.acked != conn->qp->sq.next)) {
 			local_bh_disable();
 			ziw_tx_run(conn);
 			local_bh_enable();

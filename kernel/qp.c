@@ -168,6 +168,8 @@ static void cq_overflowed(struct ziw_qp *qp)
  */
 void ziw_qp_complete_recv(struct ziw_qp *qp, struct ziw_cqe *cqe)
 {
+	if (qp->dying)
+		return;
 	if (cqe->status != IB_WC_SUCCESS)
 		cqe->vendor_err = qp->vendor_err;
 	/* Nobody takes the next one before this one has completed. */
@@ -190,7 +192,7 @@ static void complete_send(struct ziw_qp *qp, const struct ziw_sq_track *track,
 		.wq_cons	= qp->sq.ring.index,
 	};
 
-	if (status == IB_WC_SUCCESS && !(track->flags & ZIW_SQ_SIGNALED))
+	if (qp->dying || (status == IB_WC_SUCCESS && !(track->flags & ZIW_SQ_SIGNALED)))
 		return;
 	if (status != IB_WC_SUCCESS)
 		cqe.vendor_err = qp->vendor_err;
@@ -493,6 +495,14 @@ static int qp_to_error(struct ziw_qp *qp)
 	return 0;
 }
 
+/* The owner frees what its completions refer to. Those of a program are its provider's to forget. */
+static void forget_completions(struct ziw_qp *qp)
+{
+	ziw_cq_forget(ziw_send_cq(qp), &qp->ibqp);
+	if (ziw_recv_cq(qp) != ziw_send_cq(qp))
+		ziw_cq_forget(ziw_recv_cq(qp), &qp->ibqp);
+}
+
 /* Forget all work requests without completing them, as RESET does. */
 static int qp_to_reset(struct ziw_qp *qp)
 {
@@ -662,7 +672,8 @@ int ziw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
  * @ibqp: queue pair
  * @udata: not used
  *
- * Waits until its connection, if it has one, is gone.
+ * Waits until its connection, if it has one, is gone. What has not been polled by then is
+ * in the CQs no longer, and what was posted is not flushed: consumers share CQs.
  *
  * Context: process.
  * Return: 0.
@@ -678,9 +689,13 @@ int ziw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	 */
 	xa_erase(&dev->qps, ibqp->qp_num);
 	synchronize_rcu_expedited();
+	spin_lock_bh(&qp->lock);
+	qp->dying = true;
+	spin_unlock_bh(&qp->lock);
 	qp_to_error(qp);
 	ziw_qp_put(qp);
 	wait_for_completion(&qp->freed);
+	forget_completions(qp);
 	cancel_work_sync(&qp->flush_work);
 	cancel_work_sync(&qp->event_work);
 

@@ -787,7 +787,7 @@ static bool tx_work(struct ziw_conn *conn, u32 *budget)
 {
 	struct ziw_tx *tx = &conn->tx;
 	struct ziw_qp *qp = conn->qp;
-	enum ziw_tx_result ret = ZIW_TX_BUILT;
+	enum ziw_tx_result ret = ZIW_TX_WAIT;
 
 	ziw_ring_busy(&qp->sq.ring);
 	if (!tx_push(conn, (tx->wqe.active || tx->resp_sent) && !conn->tx_fault.pending))

@@ -259,14 +259,12 @@ static void step_req_sent(struct ziw_conn *conn)
 			ziw_cm_reply(conn, ret);
 		return;
 	}
+	if (ret > 0 && conn->frame.reject)
+		ret = -ECONNREFUSED;
 	if (ret > 0 && conn->frame.pd_len > ZIW_MAX_CM_PRIVATE)
 		ret = -EMSGSIZE;
 	if (ret < 0) {
 		setup_failed(conn, ret);
-		return;
-	}
-	if (conn->frame.reject) {
-		setup_failed(conn, -ECONNREFUSED);
 		return;
 	}
 

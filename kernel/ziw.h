@@ -491,7 +491,9 @@ int ziw_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		  struct ziw_cq_attrs *attrs);
 int ziw_resize_cq(struct ib_cq *ibcq, ziw_cqe_count entries, struct ib_udata *udata);
 int ziw_modify_cq(struct ib_cq *ibcq, u16 count, u16 period);
+int ziw_pre_destroy_cq(struct ib_cq *ibcq);
 int ziw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+void ziw_cq_forget(struct ziw_cq *cq, const struct ib_qp *qp);
 int ziw_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int ziw_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 
@@ -632,6 +634,7 @@ struct ziw_sq {
  * @setup: connection that is being made for this QP, or NULL; guarded by @lock
  * @detached: woken when @conn becomes NULL
  * @vendor_err: of the Terminate Message that ended the QP; guarded by @lock
+ * @dying: being destroyed: nothing completes any more; guarded by @lock
  * @events: bits of enum ib_event_type, due; atomic
  * @event_work: delivers them
  * @flush_work: completes what was posted in the error state
@@ -656,6 +659,7 @@ struct ziw_qp {
 	struct ziw_conn		*setup;
 	wait_queue_head_t	detached;
 	u16			vendor_err;
+	bool			dying;
 	unsigned long		events;
 	struct work_struct	event_work;
 	struct work_struct	flush_work;

@@ -572,6 +572,25 @@ TEST_F(StrangerTest, AnswersWithAReject)
 	EXPECT_EQ(event.status, -ECONNREFUSED);
 }
 
+/* RFC 5044, 7.1.1 allows 512 bytes; what iw_cm cannot carry is not cut short, and it is a reject.
+ */
+TEST_F(StrangerTest, RejectsWithMoreThanFits)
+{
+	for (std::size_t more : {256, 300, 500}) {
+		WireListener listener(b);
+		auto wire = incoming(listener);
+		auto request = wire.receive_frame();
+		ASSERT_TRUE(request);
+		auto reply = rejecting(*request);
+		reply.private_data.resize(reply.private_data.size() + more);
+		wire.send(reply.encode());
+		auto event = next_event(end->channel(), soon);
+		ASSERT_TRUE(event) << "no event";
+		EXPECT_EQ(event->type, RDMA_CM_EVENT_REJECTED) << event->text();
+		EXPECT_TRUE(event->private_data.empty()) << event->private_data.size();
+	}
+}
+
 /* What was announced and never came is no private data, whatever is in its place. */
 TEST_F(StrangerTest, BreaksOffWithinAReject)
 {

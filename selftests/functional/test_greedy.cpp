@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <thread>
 
@@ -80,6 +81,45 @@ TEST_F(GreedyTest, PeerHardlyReads)
 	stop = true;
 	reader.join();
 	EXPECT_EQ(end->state(), IBV_QPS_ERR);
+}
+
+/* Ticks of all CPUs: idle, and all. */
+std::pair<uint64_t, uint64_t> ticks()
+{
+	std::ifstream stat("/proc/stat");
+	std::string cpu;
+	uint64_t value, idle = 0, all = 0;
+
+	stat >> cpu;
+	for (int i = 0; i < 8 && stat >> value; i++) {
+		all += value;
+		/* Waiting for a disk is idle, too. */
+		if (i == 3 || i == 4)
+			idle += value;
+	}
+	return {idle, all};
+}
+
+/* The Terminate is sent, and our FIN: there is nothing to do but to wait for the peer's. */
+TEST_F(GreedyTest, PeerDoesNotCloseAfterATerminate)
+{
+	Listener listener(b);
+	Wire wire(a, listener.address());
+
+	wire.send(MpaFrame().encode());
+	auto end = listener.endpoint(listener.request());
+	accept(*end);
+	ASSERT_TRUE(wire.receive_frame());
+	wire.send(Segment::write(0x12345600, 0, {1}));
+	ASSERT_TRUE(wire.receive_terminate());
+	end->event(RDMA_CM_EVENT_ESTABLISHED);
+	auto before = ticks();
+	std::this_thread::sleep_for(std::chrono::seconds(2));
+	auto after = ticks();
+	EXPECT_FALSE(next_event(end->channel(), verbs::milliseconds(0))) << "it did not wait";
+	EXPECT_GT(4 * (after.first - before.first), 3 * (after.second - before.second))
+		<< "idle for " << after.first - before.first << " ticks of "
+		<< after.second - before.second;
 }
 
 /* The number by which the first was known to iw_cm must not be the second one's. */

@@ -79,6 +79,41 @@ static void flush_all(struct kunit *test)
 	expect_flushed(test, rcq, qp->ibqp, 100, 0);
 }
 
+/* The owner of a CQ that is shared goes on to poll it when a QP and what it refers to are gone. */
+static void flush_destroyed(struct kunit *test)
+{
+	struct fixture_cq *scq, *rcq;
+	struct fixture_qp *other = full_qp(test, &scq, &rcq);
+	struct ib_qp_init_attr init = {
+		.cap = { .max_send_wr = SENDS, .max_recv_wr = RECVS },
+		.send_cq = scq->ibcq,
+		.recv_cq = rcq->ibcq,
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.qp_type = IB_QPT_RC,
+	};
+	struct ib_qp *ibqp;
+	int round, i;
+
+	/* Flushed before it is destroyed, or by that. */
+	for (round = 0; round < 2; round++) {
+		ibqp = ib_create_qp(other->ibqp->pd, &init);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, ibqp);
+		KUNIT_EXPECT_EQ(test, modify(ibqp, IB_QPS_INIT), 0);
+		for (i = 0; i < SENDS; i++)
+			KUNIT_EXPECT_EQ(test, post_send(ibqp, 50 + i), 0);
+		for (i = 0; i < RECVS; i++)
+			KUNIT_EXPECT_EQ(test, post_recv(ibqp, 150 + i), 0);
+		if (!round) {
+			KUNIT_EXPECT_EQ(test, modify(ibqp, IB_QPS_ERR), 0);
+			KUNIT_EXPECT_EQ(test, modify(other->ibqp, IB_QPS_ERR), 0);
+		}
+		ib_destroy_qp(ibqp);
+		expect_flushed(test, scq, other->ibqp, 0, round ? 0 : SENDS);
+		expect_flushed(test, rcq, other->ibqp, 100, round ? 0 : RECVS);
+	}
+	KUNIT_EXPECT_EQ(test, atomic_read(&scq->errors), 0);
+}
+
 static void flush_later(struct kunit *test)
 {
 	struct fixture_cq *scq, *rcq;
@@ -292,6 +327,7 @@ static void flush_srq(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	PROPERTY(flush_all, "ERR completes every posted request once, in order, signalled or not"),
+	PROPERTY(flush_destroyed, "a QP that is destroyed leaves nothing in a shared CQ, and what others have there stays"),
 	PROPERTY(flush_later, "what is posted in ERR is flushed too"),
 	PROPERTY(flush_reset, "after RESET the queues are as new"),
 	PROPERTY(flush_wait, "nothing is flushed in any state but ERR"),

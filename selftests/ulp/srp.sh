@@ -113,6 +113,18 @@ restart_target()
 	on_server eval "echo 1 > $tpg/enable"
 }
 
+# The target makes a queue pair, posts to it, finds that it does not know who asks, and destroys all that.
+login_refused()
+{
+	local id n
+
+	id=$(on_server cat /sys/module/ib_srpt/parameters/srpt_service_guid)
+	id=${id#0x}
+	for n in {1..5}; do
+		! add_target "id_ext=$id,ioc_guid=$id,initiator_ext=$((n + 1)),dest=$server_address:$port" || fail "is let in"
+	done
+}
+
 modules target_core_mod target_core_file ib_srpt ib_srp sd_mod
 mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
 hosts_up "$@"
@@ -121,6 +133,7 @@ on_server target_up
 at_exit client_down
 
 disk_tests "$@"
+check "who has no access list is refused" login_refused
 check "the unit is reset during I/O, and its data verifies" during_io reset_by device
 [[ ${1-} != --short ]] || finish
 check "the host is reset during I/O: a new connection, and its data verifies" during_io reset_by host
