@@ -42,7 +42,9 @@ static struct page *arena_alloc(unsigned int *size)
 			   ARENA_ORDER);
 	if (!page) {
 		*size = PAGE_SIZE;
-		page = alloc_page(GFP_ATOMIC | __GFP_NOWARN);
+		/* A small one is not kept: of the reserves no more is taken than is on its way. */
+		page = alloc_page(GFP_ATOMIC | __GFP_NOWARN |
+				  (sk_memalloc_socks() ? __GFP_MEMALLOC : 0));
 	}
 	return page;
 }

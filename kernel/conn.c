@@ -220,6 +220,8 @@ int ziw_conn_attach(struct ziw_conn *conn, struct ziw_qp *qp)
 	conn->rx.msn[DDP_QN_ATOMIC_RESP] = first_msn;
 
 	lock_sock(sk);
+	if (conn->initiator && ziw_qp_is_kernel(qp))
+		ziw_llp_use_reserves(sk);
 	spin_lock_bh(&qp->lock);
 	if (!rcu_access_pointer(qp->conn) && qp->state < ZIW_QP_RTS &&
 	    ziw_qp_move(qp, ZIW_QP_RTS)) {

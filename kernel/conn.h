@@ -465,6 +465,7 @@ int ziw_llp_create(struct ziw_dev *dev, int family, struct socket **sock);
 void ziw_llp_setup(const struct ziw_dev *dev, struct socket *sock);
 int ziw_llp_send(struct sock *sk, struct ziw_batch *batch, bool more);
 void ziw_llp_install(struct sock *sk, struct ziw_conn *conn);
+void ziw_llp_use_reserves(struct sock *sk);
 void ziw_llp_remove(struct sock *sk);
 void ziw_llp_addresses(const struct sock *sk, struct sockaddr_storage *local,
 		       struct sockaddr_storage *remote);

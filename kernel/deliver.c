@@ -422,7 +422,8 @@ static struct ziw_irq_entry *irq_claim(struct ziw_rx_fpdu *fpdu)
 	}
 	block = ziw_irq_block(conn, conn->irq_head);
 	if (!*block)
-		*block = kcalloc(ZIW_IRQ_BLOCK, sizeof(**block), GFP_ATOMIC | __GFP_NOWARN);
+		*block = kcalloc(ZIW_IRQ_BLOCK, sizeof(**block),
+				 sk_gfp_mask(conn->sk, GFP_ATOMIC | __GFP_NOWARN));
 	if (!*block) {
 		ziw_rx_local_fault(conn, TERM_RDMAP_CATASTROPHIC);
 		return NULL;

@@ -263,6 +263,21 @@ void ziw_llp_install(struct sock *sk, struct ziw_conn *conn)
 }
 
 /**
+ * ziw_llp_use_reserves - memory may have to be freed by way of this socket
+ * @sk: socket, owned
+ *
+ * What the kernel's initiators send and receive may be swap or writeback, which has to go
+ * on when memory is short.
+ *
+ * Context: process.
+ */
+void ziw_llp_use_reserves(struct sock *sk)
+{
+	if (!sock_flag(sk, SOCK_MEMALLOC))
+		sk_set_memalloc(sk);
+}
+
+/**
  * ziw_llp_listen_callbacks - have TCP call a listener
  * @sk: listening socket
  * @listener: passed to ziw_listener_ready(); freed after RCU only
@@ -289,6 +304,8 @@ void ziw_llp_listen_callbacks(struct sock *sk, void *listener)
 void ziw_llp_remove(struct sock *sk)
 {
 	lock_sock(sk);
+	if (sock_flag(sk, SOCK_MEMALLOC))
+		sk_clear_memalloc(sk);
 	rcu_assign_sk_user_data(sk, NULL);
 	sk->sk_state_change = default_callbacks.state_change;
 	sk->sk_data_ready = default_callbacks.data_ready;
