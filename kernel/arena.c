@@ -7,16 +7,19 @@
  * last of it. Kernels that clear what they allocate make a new block dear.
  */
 #include <linux/gfp.h>
+#include <linux/local_lock.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
 #include "batch.h"
 
-#define ARENA_ORDER	3
-/* 1 MiB, if so much is on its way. */
+#define ARENA_ORDER	get_order(SZ_32K)
+#define ARENA_SIZE	(PAGE_SIZE << ARENA_ORDER)
+/* With small pages 1 MiB, if so much is on its way. */
 #define ARENA_BLOCKS	32
 
 /**
  * struct arena - one CPU's blocks; bottom halves off
+ * @lock: guards the rest, where that is not enough
  * @block: pages, one reference to each
  * @size: bytes of each
  * @num: how many there are
@@ -24,6 +27,7 @@
  * @off: how far it is used
  */
 struct arena {
+	local_lock_t	lock;
 	struct page	*block[ARENA_BLOCKS];
 	unsigned int	size[ARENA_BLOCKS];
 	unsigned int	num;
@@ -31,13 +35,13 @@ struct arena {
 	unsigned int	off;
 };
 
-static DEFINE_PER_CPU(struct arena, arenas);
+static DEFINE_PER_CPU(struct arena, arenas) = { .lock = INIT_LOCAL_LOCK(lock) };
 
 static struct page *arena_alloc(unsigned int *size)
 {
 	struct page *page;
 
-	*size = PAGE_SIZE << ARENA_ORDER;
+	*size = ARENA_SIZE;
 	page = alloc_pages(GFP_ATOMIC | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY,
 			   ARENA_ORDER);
 	if (!page) {
@@ -63,7 +67,7 @@ static bool arena_refill(struct arena *arena)
 	struct page *page;
 
 	/* A block made when memory was short is small, and not kept. */
-	if (!idle || arena->size[next] == PAGE_SIZE) {
+	if (!idle || arena->size[next] < ARENA_SIZE) {
 		page = arena_alloc(&size);
 		if (!page)
 			return false;
@@ -87,6 +91,26 @@ static bool arena_refill(struct arena *arena)
 }
 
 /**
+ * ziw_arena_lock - nobody else uses this CPU's arena
+ *
+ * Inside qp->lock, outside mr->lock.
+ *
+ * Context: bottom halves off.
+ */
+void ziw_arena_lock(void)
+{
+	ziw_local_lock_bh(&arenas.lock);
+}
+
+/**
+ * ziw_arena_unlock - after ziw_arena_lock()
+ */
+void ziw_arena_unlock(void)
+{
+	ziw_local_unlock_bh(&arenas.lock);
+}
+
+/**
  * ziw_arena_get - room to write in
  * @min: bytes that must be in one piece, at most PAGE_SIZE
  * @want: bytes that would be useful, at least @min
@@ -94,7 +118,7 @@ static bool arena_refill(struct arena *arena)
  * @page: set to its page; the caller takes a reference for each fragment
  * @off: set to its offset in that page
  *
- * Context: bottom halves off, until ziw_arena_commit() at least.
+ * Context: bottom halves off, and ziw_arena_lock(), until ziw_arena_commit() at least.
  * Return: its address, or NULL if there is no memory.
  */
 void *ziw_arena_get(unsigned int min, unsigned int want, unsigned int *len,
@@ -136,6 +160,9 @@ void ziw_arena_exit(void)
 
 		for (block = 0; block < arena->num; block++)
 			put_page(arena->block[block]);
-		memset(arena, 0, sizeof(*arena));
+		memset(arena->size, 0, sizeof(arena->size));
+		arena->num = 0;
+		arena->current_block = 0;
+		arena->off = 0;
 	}
 }

@@ -220,7 +220,8 @@ static bool fpdu_copy(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
  * @hdr: DDP header
  * @payload: bytes that will follow the DDP header
  *
- * Context: bottom halves off, until ziw_fpdu_end() or ziw_fpdu_cancel().
+ * Context: bottom halves off, until ziw_fpdu_end() or ziw_fpdu_cancel(); the CPU's arena
+ * is this FPDU's as long.
  * Return: 0 or -ENOMEM, and nothing was added.
  */
 int ziw_fpdu_begin(struct ziw_fpdu *fpdu, struct ziw_batch *batch, bool crc_on,
@@ -229,9 +230,10 @@ int ziw_fpdu_begin(struct ziw_fpdu *fpdu, struct ziw_batch *batch, bool crc_on,
 	u8 buf[MPA_LEN_SIZE + DDP_MAX_LEN];
 	unsigned int len;
 
+	ziw_arena_lock();
 	fpdu->batch = batch;
 	fpdu->crc_on = crc_on;
-	fpdu->shared = false;
+	fpdu->kernel = false;
 	fpdu->crc = ~0U;
 	fpdu->start_num = batch->num;
 	fpdu->start_bytes = batch->bytes;
@@ -269,10 +271,19 @@ int ziw_fpdu_add(struct ziw_fpdu *fpdu, const void *data, unsigned int len)
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_add);
 
-/* Not one that a file or a process has, too. */
-static bool only_ours(struct page *page)
+/*
+ * Whether somebody else may write to the page, rightly, while it is sent: what the CRC was
+ * computed of would not be what is sent. A program answers for its memory, but not for a
+ * file; the kernel's consumers send what is not theirs, as nfsd a file's pages.
+ */
+static bool may_change(const struct ziw_fpdu *fpdu, struct page *page)
 {
-	return !page_folio(page)->mapping;
+	struct folio *folio = page_folio(page);
+
+	if (!folio->mapping || (!fpdu->kernel && folio_test_anon(folio)))
+		return false;
+	/* What only names itself a file is memory that programs share. */
+	return fpdu->kernel || !(folio_test_swapbacked(folio) || folio_test_hugetlb(folio));
 }
 
 /*
@@ -285,7 +296,7 @@ static unsigned int can_splice(const struct ziw_fpdu *fpdu, const void *data,
 	unsigned int next = PAGE_SIZE - offset_in_page(data), n = 0;
 	struct page *page = virt_to_page(data);
 
-	while (n < len && sendpage_ok(page) && (!fpdu->shared || only_ours(page))) {
+	while (n < len && sendpage_ok(page) && !(fpdu->crc_on && may_change(fpdu, page))) {
 		n = min(next, len);
 		next += PAGE_SIZE;
 		page++;
@@ -297,7 +308,7 @@ static unsigned int can_splice(const struct ziw_fpdu *fpdu, const void *data,
  * ziw_fpdu_splice - add payload where it lies
  * @fpdu: begun
  * @data: kernel address in the linear map, of memory that nobody changes until
- *        the peer has acknowledged it, but for what @fpdu->shared is about
+ *        the peer has acknowledged it, unless others may: see may_change()
  * @len: bytes
  * @spliced: set to true if a page was referenced
  *
@@ -339,7 +350,7 @@ EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_splice);
  * ziw_fpdu_end - pad and CRC
  * @fpdu: begun, with all its payload
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0; or -ENOMEM, and it has to be taken back.
  */
 int ziw_fpdu_end(struct ziw_fpdu *fpdu)
 {
@@ -360,6 +371,7 @@ int ziw_fpdu_end(struct ziw_fpdu *fpdu)
 	fpdu->batch->fpdus++;
 	fpdu->batch->payload += fpdu->payload;
 	fpdu->batch->in_place += fpdu->in_place;
+	ziw_arena_unlock();
 	return 0;
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_end);
@@ -386,5 +398,6 @@ void ziw_fpdu_cancel(struct ziw_fpdu *fpdu)
 	}
 	batch->bytes = fpdu->start_bytes;
 	batch->to_marker = fpdu->start_to_marker;
+	ziw_arena_unlock();
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_fpdu_cancel);

@@ -8,8 +8,7 @@
  * struct ziw_fpdu - an FPDU under construction
  * @batch: where it goes
  * @crc_on: compute the CRC
- * @shared: copy pages that somebody else may write to meanwhile: what the CRC was
- *          computed of must be what is sent
+ * @kernel: the payload is a kernel consumer's
  * @crc: so far
  * @ulpdu: length of its ULPDU
  * @payload: bytes after its DDP header
@@ -29,7 +28,7 @@
 struct ziw_fpdu {
 	struct ziw_batch	*batch;
 	bool			crc_on;
-	bool			shared;
+	bool			kernel;
 	u32			crc;
 	unsigned int		ulpdu;
 	unsigned int		payload;
@@ -50,6 +49,8 @@ struct ziw_fpdu {
 void *ziw_arena_get(unsigned int min, unsigned int want, unsigned int *len,
 		    struct page **page, unsigned int *off);
 void ziw_arena_commit(unsigned int len);
+void ziw_arena_lock(void);
+void ziw_arena_unlock(void);
 
 bool ziw_batch_has_room(const struct ziw_batch *batch, unsigned int payload,
 			unsigned int pieces);

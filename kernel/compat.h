@@ -14,10 +14,29 @@
 #include <linux/unaligned.h>
 #endif
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
 #include <linux/crc32c.h>
 #else
 #include <linux/crc32.h>
+#endif
+
+/* What it has was in ib_verbs.h and ib_umem.h before; it came to older kernels, too. */
+#ifdef __CHECKER__	/* does not know the question */
+#include <rdma/iter.h>
+#elif __has_include("rdma/iter.h")
+#include <rdma/iter.h>
+#endif
+
+/*
+ * Bottom halves that are off keep others from data of the CPU, but not on PREEMPT_RT from
+ * 6.18 on. Before 6.11 there is no such lock, and no need for it.
+ */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+#define ziw_local_lock_bh(lock)		do { } while (0)
+#define ziw_local_unlock_bh(lock)	do { } while (0)
+#else
+#define ziw_local_lock_bh(lock)		local_lock_nested_bh(lock)
+#define ziw_local_unlock_bh(lock)	local_unlock_nested_bh(lock)
 #endif
 
 /* reg_user_mr() was given a DMA handle after 6.16. */

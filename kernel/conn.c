@@ -382,6 +382,7 @@ void ziw_conn_release_socket(struct ziw_conn *conn, bool abort)
 	if (cancel_delayed_work(&conn->retry))
 		ziw_conn_put(conn);
 	ziw_llp_release(conn->sock, abort);
+	ziw_llp_forget_routes(conn->sk);
 	conn->sock = NULL;
 
 	spin_lock_bh(&dev->conns_lock);

@@ -470,12 +470,17 @@ void ziw_llp_remove(struct sock *sk);
 void ziw_llp_addresses(const struct sock *sk, struct sockaddr_storage *local,
 		       struct sockaddr_storage *remote);
 void ziw_llp_release(struct socket *sock, bool abort);
+void ziw_llp_forget_routes(struct sock *sk);
 void ziw_llp_listen_callbacks(struct sock *sk, void *listener);
 
 /* An IPv6 socket that listens to both takes IPv4 connections as mapped ones. */
 static inline bool ziw_llp_is_ipv4(const struct sock *sk)
 {
+#if IS_ENABLED(CONFIG_IPV6)
 	return sk->sk_family == AF_INET || ipv6_addr_v4mapped(&sk->sk_v6_daddr);
+#else
+	return true;
+#endif
 }
 
 /* Everything that the peer has acknowledged lies before this. Socket lock. */

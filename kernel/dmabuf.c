@@ -87,7 +87,9 @@ static int dmabuf_fill(struct ziw_mr *mr, u8 *va)
 	for (i = 0; i < mr->max_blocks; i++, va += PAGE_SIZE) {
 		page = is_vmalloc_addr(va) ? vmalloc_to_page(va) :
 		       virt_addr_valid(va) ? virt_to_page(va) : NULL;
-		if (!page || !page_address(page))
+		/* An exporter may have mapped what has no struct page, or no other address. */
+		if (!page || !pfn_valid(page_to_pfn(page)) ||
+		    !virt_addr_valid(page_address(page)))
 			return -EOPNOTSUPP;
 		mr->blocks[mr->nr_blocks++] = (uintptr_t)page_address(page);
 	}

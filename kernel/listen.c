@@ -136,20 +136,31 @@ static bool netdev_has_ipv4(struct net_device *netdev, __be32 addr)
 	return false;
 }
 
-static bool netdev_has_local(struct net_device *netdev, struct sock *sk)
+#if IS_ENABLED(CONFIG_IPV6)
+static bool netdev_has_ipv6(struct net_device *netdev, struct sock *sk)
 {
-	bool ret;
-
 	/* A link-local address is one of its link, and another link may have the same. */
 	if (sk->sk_bound_dev_if && sk->sk_bound_dev_if != netdev->ifindex &&
 	    ipv6_addr_type(&sk->sk_v6_rcv_saddr) & IPV6_ADDR_LINKLOCAL)
 		return false;
+	return ipv6_chk_addr(dev_net(netdev), &sk->sk_v6_rcv_saddr, netdev, 1);
+}
+#else
+static bool netdev_has_ipv6(struct net_device *netdev, struct sock *sk)
+{
+	return false;
+}
+#endif
+
+static bool netdev_has_local(struct net_device *netdev, struct sock *sk)
+{
+	bool ret;
 
 	rcu_read_lock();
 	if (ziw_llp_is_ipv4(sk))
 		ret = netdev_has_ipv4(netdev, inet_sk(sk)->inet_saddr);
 	else
-		ret = ipv6_chk_addr(dev_net(netdev), &sk->sk_v6_rcv_saddr, netdev, 1);
+		ret = netdev_has_ipv6(netdev, sk);
 	rcu_read_unlock();
 	return ret;
 }

@@ -178,7 +178,7 @@ static void conn_data_ready(struct sock *sk)
 	local_bh_enable();
 }
 
-/* With SOCK_NOSPACE, which is set but in our sends: at the end of each packet, not only of acknowledgments. */
+/* At the end of each packet, for SOCK_NOSPACE is set but while we send. */
 static void conn_write_space(struct sock *sk)
 {
 	struct ziw_conn *conn;
@@ -335,7 +335,9 @@ void ziw_llp_addresses(const struct sock *sk, struct sockaddr_storage *local,
 		r->sin_family = AF_INET;
 		r->sin_port = inet->inet_dport;
 		r->sin_addr.s_addr = inet->inet_daddr;
-	} else {
+	}
+#if IS_ENABLED(CONFIG_IPV6)
+	if (!ziw_llp_is_ipv4(sk)) {
 		struct sockaddr_in6 *l = (struct sockaddr_in6 *)local;
 		struct sockaddr_in6 *r = (struct sockaddr_in6 *)remote;
 		int dev = sk->sk_bound_dev_if;
@@ -349,6 +351,25 @@ void ziw_llp_addresses(const struct sock *sk, struct sockaddr_storage *local,
 		r->sin6_addr = sk->sk_v6_daddr;
 		r->sin6_scope_id = ipv6_iface_scope_id(&r->sin6_addr, dev);
 	}
+#endif
+}
+
+/**
+ * ziw_llp_forget_routes - a closed socket may outlive its network namespace
+ * @sk: socket, released; the caller has a reference
+ *
+ * A page that is waited for, say, keeps it. Its routes must not be left until then.
+ *
+ * Context: process.
+ */
+void ziw_llp_forget_routes(struct sock *sk)
+{
+	lock_sock(sk);
+	if (sk->sk_state == TCP_CLOSE) {
+		sk_dst_reset(sk);
+		dst_release(xchg((__force struct dst_entry **)&sk->sk_rx_dst, NULL));
+	}
+	release_sock(sk);
 }
 
 /**

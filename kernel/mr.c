@@ -8,7 +8,6 @@
 #include <linux/random.h>
 #include <linux/rculist.h>
 #include <rdma/ib_umem.h>
-#include <rdma/iter.h>
 #include "odp.h"
 
 #define STAG_MAX_INDEX	0xffffff

@@ -678,15 +678,19 @@ struct ib_mr *ziw_odp_register(struct ib_pd *pd, u64 start, u64 length, u64 virt
 			       int access)
 {
 	bool implicit = !start && length == U64_MAX;
-	u64 first = start & PAGE_MASK;
 	struct odp_part *whole;
 	struct ziw_odp *odp;
 	struct ziw_mr *mr;
+	u64 first;
 	int err;
 
 	if (access & IB_ACCESS_MW_BIND)
 		return ERR_PTR(-EOPNOTSUPP);
-	if (implicit ? virt_addr : !is_range(start, length))
+	/* As what brings pages in takes it. By another one no notifier would hear of them. */
+	start = untagged_addr(start);
+	first = start & PAGE_MASK;
+	if (implicit ? virt_addr :
+		       !is_range(start, length) || start + length > current->mm->task_size)
 		return ERR_PTR(-EINVAL);
 	odp = odp_alloc();
 	if (!odp)

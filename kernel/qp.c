@@ -495,7 +495,7 @@ static int qp_to_error(struct ziw_qp *qp)
 	return 0;
 }
 
-/* The owner frees what its completions refer to. Those of a program are its provider's to forget. */
+/* The owner frees what its completions refer to. A program's are its provider's to forget. */
 static void forget_completions(struct ziw_qp *qp)
 {
 	ziw_cq_forget(ziw_send_cq(qp), &qp->ibqp);

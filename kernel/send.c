@@ -23,6 +23,9 @@
  */
 #define TX_BUDGET	2048
 
+/* What is worth a fragment of its own: a page, or of a larger one as much. */
+#define PAYLOAD_UNIT	SZ_4K
+
 /* Enough that the peer handles one while the next ones come. */
 #define LARGE_FPDUS_PER_WINDOW	4
 
@@ -48,9 +51,9 @@ u32 ziw_tx_max_payload(const struct ziw_conn *conn, bool tagged)
 	if (most)
 		return min(most, max(mulpdu, ziw_llp_window(conn->sk) / 2)) - header;
 	large = min(conn->tx.peer_ulpdu, ziw_llp_window(conn->sk) / LARGE_FPDUS_PER_WINDOW);
-	if (large < header + PAGE_SIZE)
+	if (large < header + PAYLOAD_UNIT)
 		return payload;
-	return max_t(u32, payload, round_down(large - header, PAGE_SIZE));
+	return max_t(u32, payload, round_down(large - header, PAYLOAD_UNIT));
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_tx_max_payload);
 
@@ -185,11 +188,7 @@ static enum ziw_tx_result tx_build_terminate(struct ziw_conn *conn)
 int ziw_tx_add_region(struct ziw_fpdu *fpdu, const struct ziw_mr *mr, u64 addr,
 		      u32 len, bool splice, bool *spliced)
 {
-	/*
-	 * The kernel's consumers send what is not theirs, as nfsd a file's pages: others
-	 * rightly write there, and a checksum that does not match would end the stream.
-	 */
-	fpdu->shared = fpdu->crc_on && (mr->type == ZIW_MR_DMA || mr->type == ZIW_MR_FAST);
+	fpdu->kernel = mr->type == ZIW_MR_DMA || mr->type == ZIW_MR_FAST;
 	while (len) {
 		u32 n = len;
 		void *va = ziw_mr_range(mr, addr, &n);
@@ -354,7 +353,7 @@ static enum ziw_tx_result tx_load_wqe(struct ziw_conn *conn)
 	wqe->zero_copy = !(hdr->flags & ZIW_WQE_INLINE) &&
 			 wqe->wr.total >= ziw_param(conn->dev, ZIW_PARAM_COPY_THRESHOLD) &&
 			 ziw_tx_max_payload(conn, true) + DDP_TAGGED_LEN + MPA_LEN_SIZE +
-				MPA_CRC_SIZE >= PAGE_SIZE;
+				MPA_CRC_SIZE >= PAYLOAD_UNIT;
 	wqe->active = true;
 	return ZIW_TX_BUILT;
 }

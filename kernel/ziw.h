@@ -41,6 +41,10 @@
 #include "proto/wire.h"
 #include "proto/wqe.h"
 
+#if !IS_ENABLED(CONFIG_INFINIBAND_VIRT_DMA)
+#error ziw is for kernels without CONFIG_HIGHMEM: it uses memory by addresses of the kernel
+#endif
+
 /* What query_device announces; each is a limit that the code enforces. */
 #define ZIW_MAX_QP		65536
 #define ZIW_MAX_CQ		65536

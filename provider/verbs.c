@@ -68,7 +68,9 @@ static int ziw_query_rt_values(struct ibv_context *ibctx,
 	struct timespec now;
 	uint32_t mask = 0;
 
-	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
+	/* A 32-bit program's tv_nsec holds a few seconds. */
+	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK &&
+	    sizeof(values->raw_clock.tv_nsec) >= sizeof(uint64_t)) {
 		if (clock_gettime(CLOCK_MONOTONIC, &now))
 			return errno;
 		values->raw_clock.tv_sec = 0;

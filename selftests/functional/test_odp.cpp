@@ -324,6 +324,11 @@ TEST_F(OdpTest, WhatGoesBeforeAMissingPageDoesNotWaitForIt)
 
 TEST_F(OdpTest, WhatItIsNotForIsRefused)
 {
+	/* With bits above what addresses have: of such memory nobody tells when it goes. */
+	EXPECT_EQ(ibv_reg_mr(b.pd(), reinterpret_cast<void *>(uintptr_t{0x2a} << 56), 4096,
+			     Region::all | IBV_ACCESS_ON_DEMAND),
+		  nullptr);
+	EXPECT_EQ(errno, EINVAL);
 	EXPECT_EQ(ibv_reg_mr(b.pd(), data(), size, rights | IBV_ACCESS_MW_BIND), nullptr);
 	EXPECT_EQ(errno, EOPNOTSUPP);
 	EXPECT_NE(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,

@@ -55,17 +55,24 @@ protected:
 
 class BothWaysTest : public VerbsTest {
 protected:
-	void SetUp() override { steer(3); }
+	void SetUp() override
+	{
+		if (!steer(3))
+			GTEST_SKIP() << "the kernel has one CPU, or no RPS";
+	}
 	void TearDown() override { steer(0); }
 
 private:
 	/* In a namespace /sys has its interfaces for who was begun there. */
-	void steer(unsigned cpus)
+	bool steer(unsigned cpus)
 	{
+		int rc = 0;
+
 		for (auto *host : {&a, &b})
-			::shell("ip netns exec " + host->ns() + " sh -c 'echo " +
-				std::to_string(cpus) + " > /sys/class/net/" + host->netdev() +
-				"/queues/rx-0/rps_cpus'");
+			rc |= ::shell("ip netns exec " + host->ns() + " sh -c 'echo " +
+				      std::to_string(cpus) + " 2> /dev/null > /sys/class/net/" +
+				      host->netdev() + "/queues/rx-0/rps_cpus' 2> /dev/null");
+		return rc == 0;
 	}
 };
 

@@ -327,7 +327,8 @@ static void flush_srq(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	PROPERTY(flush_all, "ERR completes every posted request once, in order, signalled or not"),
-	PROPERTY(flush_destroyed, "a QP that is destroyed leaves nothing in a shared CQ, and what others have there stays"),
+	PROPERTY(flush_destroyed,
+		 "a QP that is destroyed leaves nothing in a shared CQ, and others lose nothing"),
 	PROPERTY(flush_later, "what is posted in ERR is flushed too"),
 	PROPERTY(flush_reset, "after RESET the queues are as new"),
 	PROPERTY(flush_wait, "nothing is flushed in any state but ERR"),
