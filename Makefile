@@ -25,6 +25,8 @@ deb_dir = $(BUILD)/deb/ziw-$(version)
 
 # $(call refuse,WORDS): end in one line that says what is missing and how to mend it.
 refuse = { echo "ziw: $(1)" >&2; exit 1; }
+# Not with DESTDIR: a tree that is staged is no business of this machine's DKMS.
+dkms_remove = $(if $(DESTDIR),,if dkms status -m ziw -v $(version) | grep -q .; then dkms remove ziw/$(version) --all; fi)
 
 .PHONY: modules provider tools install install-boot install-tools uninstall deb demo check check-all conformance fuzz \
 	coverage canaries bench profile lint shell clean help need-headers need-root need-dkms need-deb
@@ -39,12 +41,15 @@ tools: ## build the tools, into build/tools
 	tools/build $(BUILD)/tools
 
 install: need-root need-dkms need-headers provider install-boot ## install the module (DKMS), the provider, the service and the man pages
+	# What DKMS has built it does not build again, whatever became of the source.
+	$(dkms_remove)
+	rm -rf $(source_dir)
 	install -d $(source_dir) $(provider_dir) $(driver_dir) $(man_dir)/man7
 	cp -R --parents Kbuild dkms.conf COPYING $$(find kernel uapi -name '*.[ch]') $(source_dir)/
 	install -m 644 $(BUILD)/provider/libziw-rdmav*.so $(provider_dir)/
 	install -m 644 $(BUILD)/provider/ziw.driver $(driver_dir)/
 	install -m 644 provider/man/*.7 $(man_dir)/man7/
-	dkms install --force ziw/$(version) -k $(KVER)
+	$(if $(DESTDIR),,dkms install --force ziw/$(version) -k $(KVER))
 
 install-boot: need-root
 	install -d $(unit_dir) $(rules_dir) $(libexec_dir) $(dir $(conf)) $(man_dir)/man5
@@ -61,7 +66,7 @@ install-tools: need-root tools ## install ziw-wire and ziw-bench with their man 
 
 uninstall: need-root ## remove what install and install-tools put there, except /etc/ziw.conf
 	if [ -d /run/systemd/system ] && [ -z "$(DESTDIR)" ]; then systemctl --quiet disable --now ziw || :; fi
-	if dkms status -m ziw -v $(version) | grep -q .; then dkms remove ziw/$(version) --all; fi
+	$(dkms_remove)
 	rm -rf $(source_dir)
 	rm -f $(provider_dir)/libziw-rdmav*.so $(driver_dir)/ziw.driver $(man_dir)/man7/ziw.7
 	rm -f $(libexec_dir)/ziw-devices $(unit_dir)/ziw.service $(unit_dir)/ziw@.service $(rules_dir)/90-ziw.rules \
