@@ -46,6 +46,9 @@ void ziw_conn_cache_exit(void)
 	kmem_cache_destroy(conn_cache);
 }
 
+/* After so many retransmissions of the same the peer is away: more than half a second. */
+#define SILENT_RETRANSMITS	2
+
 /* --- references, work, timer --- */
 
 /* Places for requests of both sides, as far as they were made. */
@@ -315,6 +318,25 @@ static bool pages_outstanding(struct ziw_conn *conn)
 	return false;
 }
 
+/*
+ * Whether TCP holds what must not arrive any more. An owner that has given up may go on to
+ * do the same by another connection: a write that a storage target carries out after that,
+ * because this one's command or data came late, is carried out over newer data. So the
+ * kernel's consumers leave nothing; and of a program's nothing goes to a peer that has not
+ * answered for long. Socket lock.
+ */
+static bool comes_too_late(const struct ziw_conn *conn)
+{
+	const struct sock *sk = conn->sk;
+	u32 left = ziw_llp_next(sk) - ziw_llp_acked(sk);
+
+	/* A FIN does no harm. */
+	if ((1 << sk->sk_state) & (TCPF_FIN_WAIT1 | TCPF_CLOSING | TCPF_LAST_ACK))
+		left--;
+	return left && (ziw_qp_is_kernel(conn->qp) ||
+			inet_csk(sk)->icsk_retransmits >= SILENT_RETRANSMITS);
+}
+
 /* The socket and the QP part. Return: whether the connection has to be reset. */
 static bool stream_stop(struct ziw_conn *conn)
 {
@@ -328,7 +350,8 @@ static bool stream_stop(struct ziw_conn *conn)
 	if (qp->state != ZIW_QP_ERROR)
 		ziw_qp_move(qp, ZIW_QP_ERROR);
 	/* A spliced WQE that is not all with TCP yet counts as well. */
-	abort = pages_outstanding(conn) || conn->tx.batch.bytes || conn->tx.wqe.active;
+	abort = pages_outstanding(conn) || conn->tx.batch.bytes || conn->tx.wqe.active ||
+		comes_too_late(conn);
 	ziw_batch_drop(&conn->tx.batch);
 	conn->qp = NULL;
 	spin_unlock_bh(&qp->lock);
@@ -419,8 +442,8 @@ static void linger(struct ziw_conn *conn)
  * @conn: connection; conn->mutex held
  *
  * The QP's work requests are flushed, and the CM is told. If TCP holds pages of
- * the application the connection is reset first, so that it lets go of them;
- * else it goes on to deliver what was completed already.
+ * the application, or what must not arrive late, the connection is reset first, so that
+ * it lets go of them; else it goes on to deliver what was completed already.
  *
  * Context: process.
  */

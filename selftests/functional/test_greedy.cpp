@@ -150,6 +150,29 @@ TEST_F(GreedyTest, RequestThatIsGoneIsNotTheNextOne)
 	EXPECT_TRUE(here.receive_frame());
 }
 
+/*
+ * A Send that was copied completes before it is acknowledged. Its sender has given up on a peer
+ * that does not answer, and may do the same by another connection.
+ */
+TEST_F(GreedyTest, WhatWasGivenUpDoesNotComeLater)
+{
+	auto pair = connected();
+	Region from(a.pd(), 64), to(b.pd(), 64);
+
+	ASSERT_EQ(pair.b->post_recv(1, {to.sge()}), 0);
+	{
+		Impairment cut(a, "loss 100%");
+		ASSERT_EQ(pair.a->post(send_work(2, {from.sge()})), 0);
+		EXPECT_COMPLETED(pair.a->wait_send()[0], 2, IBV_WC_SEND);
+		std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+		pair.a.reset();
+	}
+	/* TCP would send it again before that, each time after twice as long. */
+	std::this_thread::sleep_for(std::chrono::seconds(5));
+	ibv_wc wc;
+	EXPECT_TRUE(!ibv_poll_cq(pair.b->recv_cq(), 1, &wc) || wc.status != IBV_WC_SUCCESS);
+}
+
 /* --- a program that goes on posting --- */
 
 /* The header of an SQ, which its queue pair's mapping begins with. */
