@@ -672,8 +672,8 @@ int ziw_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
  * @ibqp: queue pair
  * @udata: not used
  *
- * Waits until its connection, if it has one, is gone. What has not been polled by then is
- * in the CQs no longer, and what was posted is not flushed: consumers share CQs.
+ * Waits until its connection, if it has one, is gone. What a kernel consumer has not polled
+ * by then is in its CQs no longer, and what it has posted is not flushed: consumers share CQs.
  *
  * Context: process.
  * Return: 0.
@@ -690,7 +690,8 @@ int ziw_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	xa_erase(&dev->qps, ibqp->qp_num);
 	synchronize_rcu_expedited();
 	spin_lock_bh(&qp->lock);
-	qp->dying = true;
+	/* A program whose device goes is told by what is flushed, and may wait for it. */
+	qp->dying = ziw_qp_is_kernel(qp);
 	spin_unlock_bh(&qp->lock);
 	qp_to_error(qp);
 	ziw_qp_put(qp);

@@ -638,7 +638,7 @@ struct ziw_sq {
  * @setup: connection that is being made for this QP, or NULL; guarded by @lock
  * @detached: woken when @conn becomes NULL
  * @vendor_err: of the Terminate Message that ended the QP; guarded by @lock
- * @dying: being destroyed: nothing completes any more; guarded by @lock
+ * @dying: a kernel consumer's, being destroyed: nothing completes any more; guarded by @lock
  * @events: bits of enum ib_event_type, due; atomic
  * @event_work: delivers them
  * @flush_work: completes what was posted in the error state
