@@ -51,18 +51,29 @@ void set_option(int fd, int level, int option, int value, const char *what)
 		fail(what);
 }
 
-Fd listen_on(const Address &address)
+Fd listen_on(const std::vector<Address> &addresses)
 {
-	Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	int error = EINVAL;
 
-	if (!fd)
-		fail("socket");
-	set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
-	if (address.storage.ss_family == AF_INET6)
-		set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0, "IPV6_V6ONLY");
-	if (bind(fd.get(), address.get(), address.length) || listen(fd.get(), 1024))
-		fail("cannot listen on port " + std::to_string(address.port()));
-	return fd;
+	for (auto &address : addresses) {
+		/* getaddrinfo() names IPv6 addresses where the kernel has no IPv6. */
+		Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+		if (!fd) {
+			error = errno;
+			continue;
+		}
+		set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
+		if (address.storage.ss_family == AF_INET6)
+			set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0, "IPV6_V6ONLY");
+		if (!bind(fd.get(), address.get(), address.length) && !listen(fd.get(), 1024))
+			return fd;
+		error = errno;
+		/* Whoever has the port there would get some of the clients. */
+		if (error == EADDRINUSE)
+			break;
+	}
+	fail("cannot listen on port " + std::to_string(addresses.empty() ? 0 : addresses[0].port()),
+	     error);
 }
 
 Fd connect_to(const std::vector<Address> &addresses, const std::string &what)
@@ -71,8 +82,10 @@ Fd connect_to(const std::vector<Address> &addresses, const std::string &what)
 
 	for (auto &address : addresses) {
 		Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-		if (!fd)
-			fail("socket");
+		if (!fd) {
+			error = errno;
+			continue;
+		}
 		if (!connect(fd.get(), address.get(), address.length)) {
 			set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
 			return fd;

@@ -26,8 +26,8 @@ struct Address {
 };
 
 std::vector<Address> look_up(const std::string &host, const std::string &port, bool passive);
-/* Bound and listening. */
-Fd listen_on(const Address &address);
+/* Bound to the first address that can be had, and listening. */
+Fd listen_on(const std::vector<Address> &addresses);
 Fd connect_to(const std::vector<Address> &addresses, const std::string &what);
 Address local_address(int fd);
 Address remote_address(int fd);

@@ -280,14 +280,12 @@ Result measure(const Options &options, const Config &config)
 
 void serve(const Options &options)
 {
-	auto listener = listen_on([&] {
-		auto all = look_up(options.bind, options.port, true);
-		/* One for both families, if there is. */
-		for (auto &address : all)
-			if (address.storage.ss_family == AF_INET6)
-				return address;
-		return all.at(0);
-	}());
+	auto addresses = look_up(options.bind, options.port, true);
+	/* One socket of IPv6 is for both families. */
+	std::stable_partition(addresses.begin(), addresses.end(), [](const Address &address) {
+		return address.storage.ss_family == AF_INET6;
+	});
+	auto listener = listen_on(addresses);
 
 	for (;;) {
 		Fd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));

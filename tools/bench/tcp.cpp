@@ -218,7 +218,7 @@ public:
 	{
 		auto at = here;
 		at.set_port(0);
-		listener_ = listen_on(at);
+		listener_ = listen_on({at});
 	}
 
 	uint32_t threads() const override { return config_.qps; }
