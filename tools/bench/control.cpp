@@ -51,6 +51,20 @@ void set_option(int fd, int level, int option, int value, const char *what)
 		fail(what);
 }
 
+void prepare(int fd)
+{
+	/* Seconds; together as long as anything that was sent may be without an answer. */
+	constexpr int idle = 5, interval = 5, probes = 3;
+
+	static_assert(verbs::milliseconds(1000 * (idle + interval * probes)) == patience);
+	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
+	set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle, "TCP_KEEPIDLE");
+	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval, "TCP_KEEPINTVL");
+	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, probes, "TCP_KEEPCNT");
+	set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, patience.count(), "TCP_USER_TIMEOUT");
+}
+
 Fd listen_on(const std::vector<Address> &addresses)
 {
 	int error = EINVAL;
@@ -86,10 +100,9 @@ Fd connect_to(const std::vector<Address> &addresses, const std::string &what)
 			error = errno;
 			continue;
 		}
-		if (!connect(fd.get(), address.get(), address.length)) {
-			set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+		prepare(fd.get());
+		if (!connect(fd.get(), address.get(), address.length))
 			return fd;
-		}
 		error = errno;
 	}
 	fail(what, error);
@@ -209,7 +222,8 @@ bool Control::gone()
 {
 	char byte;
 
-	return ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+	auto n = ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	return !n || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 std::string after_word(const std::string &line, const std::string &word)

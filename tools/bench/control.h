@@ -34,10 +34,17 @@ Address remote_address(int fd);
 /* An IPv4 address mapped into IPv6 as what it is, for rdma_cm. */
 Address unmapped(const Address &address);
 void set_option(int fd, int level, int option, int value, const char *what);
+/* For each connection's socket: no delay, and an error soon after the peer has vanished. */
+void prepare(int fd);
 /* Throw when the peer is gone. */
 void send_all(int fd, const void *data, std::size_t size, int flags = 0);
 /* False at the end of the stream, if it comes before the first byte. */
 bool recv_all(int fd, void *data, std::size_t size, int flags = 0);
+
+/* How long each side waits for a step of the other. */
+constexpr verbs::milliseconds patience{20000};
+/* How often it looks whether the other is still there. */
+constexpr verbs::milliseconds glance{500};
 
 class Control {
 public:
@@ -51,7 +58,7 @@ public:
 	std::string expect(const std::string &word, verbs::milliseconds timeout);
 	/* Wakes who waits, here and there. */
 	void abort() { ::shutdown(fd_.get(), SHUT_RDWR); }
-	/* The other side has ended. */
+	/* The other side has ended, or has vanished. */
 	bool gone();
 
 private:

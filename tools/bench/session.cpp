@@ -122,6 +122,32 @@ private:
 	uint32_t finished_ = 0;
 };
 
+/* For how long the server has had all, and has not said so. */
+class Wait {
+public:
+	Wait(Side &side, Crew &crew) : side_(side), crew_(crew) {}
+	/* Throws when that is too long: the host of a server that is stopped still answers. */
+	void look()
+	{
+		auto now = verbs::Clock::now();
+		auto left = crew_.finished(verbs::milliseconds(0)) ? side_.unacknowledged() : busy;
+
+		/* A slow path takes the longer, the more is under way. */
+		if (left == busy || left != left_)
+			since_ = now;
+		left_ = left;
+		if (now - since_ >= patience)
+			throw verbs::Timeout("the server does not say that it has all");
+	}
+
+private:
+	static constexpr uint64_t busy = UINT64_MAX;
+	Side &side_;
+	Crew &crew_;
+	uint64_t left_ = busy;
+	verbs::Clock::time_point since_;
+};
+
 /* A line that is written over by the next, on a terminal. */
 class Progress {
 public:
@@ -182,6 +208,7 @@ void serve_one(Fd fd)
 	Control control(std::move(fd));
 
 	try {
+		prepare(control.fd());
 		auto config = Config::parse(control.expect(greeting, patience));
 		auto here = unmapped(local_address(control.fd()));
 		auto side = config.is_tcp() ? tcp_server(config, here) : rdma_server(config, here);
@@ -250,6 +277,7 @@ Result measure(const Options &options, const Config &config)
 	auto cpu = cpu_seconds(RUSAGE_SELF);
 	auto start = crew.start();
 	std::optional<std::string> done;
+	Wait wait(*side, crew);
 	while (!done) {
 		try {
 			done = control.hear(glance);
@@ -259,6 +287,8 @@ Result measure(const Options &options, const Config &config)
 		}
 		result.seconds = since(start);
 		progress.show(result.seconds, side->done());
+		if (!done)
+			wait.look();
 	}
 	auto told = parse_fields(after_word(*done, "done"));
 	crew.join();

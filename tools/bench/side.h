@@ -59,6 +59,8 @@ public:
 	virtual std::string device() const = 0;
 	/* MSG_ZEROCOPY: what the kernel copied all the same. */
 	virtual uint64_t copied() const { return 0; }
+	/* Bytes that run() handed over, and that the other side's host has not got yet. */
+	virtual uint64_t unacknowledged() const { return 0; }
 
 	uint64_t done() const { return done_.load(std::memory_order_relaxed); }
 	/* Of the client, with --latency: nanoseconds. */
@@ -99,11 +101,6 @@ public:
 	/* Returns when all connections are there. */
 	virtual void accept(Control &control) = 0;
 };
-
-/* How long a client or a server waits for a step of the other while setting up. */
-constexpr verbs::milliseconds patience{20000};
-/* How often it looks whether the other is still there. */
-constexpr verbs::milliseconds glance{500};
 
 /* window: receives that the server has posted for data. */
 std::unique_ptr<Side> rdma_client(const Config &config, const Address &server, uint64_t window);

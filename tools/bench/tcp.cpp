@@ -4,8 +4,8 @@
 #include <ctime>
 
 #include <linux/errqueue.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 
 #include <algorithm>
@@ -33,11 +33,6 @@ std::size_t request_size(const Config &config)
 	return config.is_atomic() ? atomic_request : read_request;
 }
 
-void no_delay(int fd)
-{
-	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-}
-
 class TcpClient final : public Side {
 public:
 	TcpClient(const Config &config, const Address &server) : config_(config)
@@ -62,6 +57,17 @@ public:
 	uint32_t threads() const override { return config_.qps; }
 	std::string device() const override { return ""; }
 	uint64_t copied() const override { return copied_; }
+	uint64_t unacknowledged() const override
+	{
+		uint64_t bytes = 0;
+
+		for (auto &socket : sockets_) {
+			int some = 0;
+			check(ioctl(socket.get(), SIOCOUTQ, &some), "SIOCOUTQ");
+			bytes += static_cast<uint64_t>(some);
+		}
+		return bytes;
+	}
 	void cancel() override
 	{
 		for (auto &socket : sockets_)
@@ -245,7 +251,7 @@ public:
 			uint32_t index;
 			if (!fd || !recv_all(fd.get(), &index, sizeof(index)))
 				fail("accept");
-			no_delay(fd.get());
+			prepare(fd.get());
 			sockets_.push_back(std::move(fd));
 		}
 	}
