@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include <algorithm>
+#include <condition_variable>
 #include <limits>
+#include <stop_token>
 
 #include "rdma.h"
 
@@ -32,14 +34,19 @@ public:
 
 	uint32_t threads() const override { return rdma_.config.threads; }
 	std::string device() const override { return rdma_.device; }
-	void cancel() override { rdma_.disconnect(); }
+	void cancel() override
+	{
+		stop_.request_stop();
+		rdma_.disconnect();
+	}
 
 	void run(uint32_t thread) override
 	{
 		auto &config = rdma_.config;
 
 		if (config.operation == Operation::idle) {
-			std::this_thread::sleep_for(verbs::milliseconds(config.milliseconds));
+			if (!sleep())
+				return;
 			for (uint32_t i = thread; i < config.qps; i += config.threads)
 				flows_[i].target = 0;
 		}
@@ -61,6 +68,7 @@ public:
 	}
 
 private:
+	bool sleep();
 	void connect(Link &link, uint32_t index, const Address &server);
 	void stream(uint32_t thread);
 	void fill(Link &link, Flow &flow);
@@ -73,7 +81,21 @@ private:
 	Rdma rdma_;
 	std::vector<Flow> flows_;
 	uint64_t window_ = 0;
+	std::stop_source stop_;
 };
+
+/* For the time of the measurement. False: cancel() has ended it. */
+bool RdmaClient::sleep()
+{
+	std::mutex mutex;
+	std::condition_variable_any over;
+	std::unique_lock lock(mutex);
+	auto stop = stop_.get_token();
+
+	over.wait_for(lock, stop, verbs::milliseconds(rdma_.config.milliseconds),
+		      [] { return false; });
+	return !stop.stop_requested();
+}
 
 void RdmaClient::connect(Link &link, uint32_t index, const Address &server)
 {
