@@ -188,6 +188,14 @@ void Control::say(const std::string &line)
 	send_all(fd_.get(), text.data(), text.size());
 }
 
+void Control::try_say(const std::string &line) noexcept
+{
+	try {
+		say(line);
+	} catch (const std::exception &) {
+	}
+}
+
 std::optional<std::string> Control::hear(verbs::milliseconds timeout)
 {
 	/* Longer than any line of ours. */

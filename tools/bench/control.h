@@ -52,6 +52,8 @@ public:
 
 	int fd() const { return fd_.get(); }
 	void say(const std::string &line);
+	/* To who may be gone. */
+	void try_say(const std::string &line) noexcept;
 	/* None: nothing came in time. Throws when the other side is gone. */
 	std::optional<std::string> hear(verbs::milliseconds timeout);
 	/* A line that begins with this word; what is after it. "error" is thrown. */

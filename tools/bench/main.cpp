@@ -72,7 +72,7 @@ try {
 	}
 	warm_up();
 	if (options.server)
-		serve(options);
+		return serve(options) ? 0 : exit_failed;
 	return run(options);
 } catch (const Usage &e) {
 	std::cerr << "ziw-bench: " << e.what() << " (see --help)\n";

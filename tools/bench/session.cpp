@@ -203,7 +203,8 @@ std::string field(const std::map<std::string, std::string> &fields, const char *
 	return found->second;
 }
 
-void serve_one(Fd fd)
+/* True: the client has got its result. */
+bool serve_one(Fd fd)
 {
 	Control control(std::move(fd));
 
@@ -228,16 +229,12 @@ void serve_one(Fd fd)
 		control.say("done messages=" + std::to_string(side->done()) +
 			    " cpu=" + std::to_string(crew.cpu()));
 		/* The client takes its connections down first. */
-		control.hear(patience);
-	} catch (const verbs::Error &e) {
-		/* The client's end. */
-		if (e.code() == ECONNRESET)
-			return;
-		std::cerr << "ziw-bench: " << e.what() << "\n";
-		control.say(std::string("error ") + e.what());
+		control.expect("bye", patience);
+		return true;
 	} catch (const std::exception &e) {
-		std::cerr << "ziw-bench: " << e.what() << "\n";
-		control.say(std::string("error ") + e.what());
+		std::cerr << "ziw-bench: " + std::string(e.what()) + "\n";
+		control.try_say(std::string("error ") + e.what());
+		return false;
 	}
 }
 
@@ -308,7 +305,7 @@ Result measure(const Options &options, const Config &config)
 	return result;
 }
 
-void serve(const Options &options)
+bool serve(const Options &options)
 {
 	auto addresses = look_up(options.bind, options.port, true);
 	/* One socket of IPv6 is for both families. */
@@ -324,16 +321,10 @@ void serve(const Options &options)
 				continue;
 			verbs::fail("accept");
 		}
-		if (options.once) {
-			serve_one(std::move(fd));
-			std::exit(0);
-		}
+		if (options.once)
+			return serve_one(std::move(fd));
 		std::thread([given = std::move(fd)]() mutable {
-			try {
-				serve_one(std::move(given));
-			} catch (const std::exception &) {
-				/* The client is gone, and cannot be told. */
-			}
+			serve_one(std::move(given));
 		}).detach();
 	}
 }

@@ -24,6 +24,7 @@ struct Result {
 };
 
 Result measure(const Options &options, const Config &config);
-[[noreturn]] void serve(const Options &options);
+/* Returns with --once only: whether the client has got its result. */
+bool serve(const Options &options);
 
 } // namespace bench
