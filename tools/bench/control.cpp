@@ -226,6 +226,16 @@ std::optional<std::string> Control::hear(verbs::milliseconds timeout)
 	}
 }
 
+std::optional<std::string> Control::complaint(verbs::milliseconds timeout)
+{
+	try {
+		if (auto line = hear(timeout); line && line->rfind("error ", 0) == 0)
+			return line->substr(6);
+	} catch (const std::exception &) {
+	}
+	return std::nullopt;
+}
+
 bool Control::gone()
 {
 	char byte;

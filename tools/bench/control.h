@@ -58,8 +58,8 @@ public:
 	std::optional<std::string> hear(verbs::milliseconds timeout);
 	/* A line that begins with this word; what is after it. "error" is thrown. */
 	std::string expect(const std::string &word, verbs::milliseconds timeout);
-	/* Wakes who waits, here and there. */
-	void abort() { ::shutdown(fd_.get(), SHUT_RDWR); }
+	/* The error that the other side says it has, if it does so in time. Does not throw. */
+	std::optional<std::string> complaint(verbs::milliseconds timeout);
 	/* The other side has ended, or has vanished. */
 	bool gone();
 

@@ -33,10 +33,7 @@ double cpu_seconds(int who)
 /* The threads of one side. */
 class Crew {
 public:
-	/* control: shut down when one of them fails, so that nobody waits for it. */
-	Crew(Side &side, Control &control)
-		: side_(side), control_(control),
-		  ready_(static_cast<std::ptrdiff_t>(side.threads()))
+	explicit Crew(Side &side) : side_(side), ready_(static_cast<std::ptrdiff_t>(side.threads()))
 	{
 		for (uint32_t i = 0; i < side.threads(); i++)
 			threads_.emplace_back([this, i] { run(i); });
@@ -68,20 +65,26 @@ public:
 			thread.join();
 		threads_.clear();
 	}
-	void rethrow()
+	/* Of the first thread that has failed; empty: none has. */
+	std::string failure()
 	{
 		std::lock_guard lock(mutex_);
 
-		if (failure_)
-			std::rethrow_exception(failure_);
+		return failure_;
 	}
-	/* True: all threads have ended. */
+	void rethrow()
+	{
+		if (auto what = failure(); !what.empty())
+			throw std::runtime_error(what);
+	}
+	/* True: all threads have ended, or one of them has failed. */
 	bool finished(verbs::milliseconds within)
 	{
 		std::unique_lock lock(mutex_);
 
-		return ended_.wait_for(lock, within,
-				       [this] { return finished_ == side_.threads(); });
+		return ended_.wait_for(lock, within, [this] {
+			return finished_ == side_.threads() || !failure_.empty();
+		});
 	}
 	double cpu()
 	{
@@ -97,26 +100,26 @@ private:
 		go_.wait();
 		try {
 			side_.run(thread);
-		} catch (...) {
+		} catch (const std::exception &e) {
 			std::lock_guard lock(mutex_);
-			if (!failure_)
-				failure_ = std::current_exception();
-			side_.cancel();
+			/*
+			 * The others go on until the destructor ends them: first the other side
+			 * is to be told, or asked, since it takes their end for a failure.
+			 */
+			if (failure_.empty())
+				failure_ = e.what();
 		}
 		std::lock_guard lock(mutex_);
 		cpu_ += cpu_seconds(RUSAGE_THREAD);
 		finished_++;
 		ended_.notify_all();
-		if (failure_)
-			control_.abort();
 	}
 
 	Side &side_;
-	Control &control_;
 	std::latch ready_, go_{1};
 	std::vector<std::thread> threads_;
 	std::mutex mutex_;
-	std::exception_ptr failure_;
+	std::string failure_;
 	std::condition_variable ended_;
 	double cpu_ = 0;
 	uint32_t finished_ = 0;
@@ -189,6 +192,40 @@ private:
 	uint64_t before_ = 0;
 };
 
+/*
+ * What the server says in the end, with a call of each() now and then. What failed there may be the
+ * cause of what failed here, or follow from it: both are told.
+ */
+std::string outcome(Control &control, Crew &crew, Side &side, auto each)
+{
+	Wait wait(side, crew);
+	std::optional<std::string> line;
+	bool last = false;
+
+	while (!line && !last) {
+		/* Once more after a failure: the server's word may be on its way. */
+		last = !crew.failure().empty();
+		try {
+			line = control.hear(glance);
+		} catch (...) {
+			crew.rethrow();
+			throw;
+		}
+		each();
+		if (!line)
+			wait.look();
+	}
+	if (!line)
+		crew.rethrow();
+	try {
+		return after_word(*line, "done");
+	} catch (const std::exception &e) {
+		if (auto ours = crew.failure(); !ours.empty())
+			throw std::runtime_error(ours + "; " + e.what());
+		throw;
+	}
+}
+
 double since(verbs::Clock::time_point start)
 {
 	return std::chrono::duration<double>(verbs::Clock::now() - start).count();
@@ -207,27 +244,30 @@ std::string field(const std::map<std::string, std::string> &fields, const char *
 bool serve_one(Fd fd)
 {
 	Control control(std::move(fd));
+	/* Until the client has been told of a failure: their end would look like the cause. */
+	std::unique_ptr<ServerSide> side;
+	std::optional<Crew> crew;
 
 	try {
 		prepare(control.fd());
 		auto config = Config::parse(control.expect(greeting, patience));
 		auto here = unmapped(local_address(control.fd()));
-		auto side = config.is_tcp() ? tcp_server(config, here) : rdma_server(config, here);
+		side = config.is_tcp() ? tcp_server(config, here) : rdma_server(config, here);
 
 		control.say("ready port=" + std::to_string(side->port()) +
 			    " window=" + std::to_string(side->window()));
 		side->accept(control);
-		Crew crew(*side, control);
+		crew.emplace(*side);
 		control.say("connected");
-		crew.start();
+		crew->start();
 		/* The client says nothing until it is told the result. */
-		while (!crew.finished(glance))
+		while (!crew->finished(glance))
 			if (control.gone())
 				throw std::runtime_error("the client ended too soon");
-		crew.join();
-		crew.rethrow();
+		crew->rethrow();
+		crew->join();
 		control.say("done messages=" + std::to_string(side->done()) +
-			    " cpu=" + std::to_string(crew.cpu()));
+			    " cpu=" + std::to_string(crew->cpu()));
 		/* The client takes its connections down first. */
 		control.expect("bye", patience);
 		return true;
@@ -261,33 +301,34 @@ Result measure(const Options &options, const Config &config)
 	auto ready = parse_fields(control.expect("ready", patience));
 	auto server = unmapped(remote_address(control.fd()));
 	server.set_port(static_cast<uint16_t>(std::stoul(field(ready, "port"))));
-	auto side = config.is_tcp()
-			    ? tcp_client(config, server)
-			    : rdma_client(config, server, std::stoul(field(ready, "window")));
+	std::unique_ptr<Side> side;
+	try {
+		side = config.is_tcp()
+			       ? tcp_client(config, server)
+			       : rdma_client(config, server, std::stoul(field(ready, "window")));
+	} catch (const std::exception &e) {
+		/* The server refuses by ending connections, too. */
+		auto theirs = control.complaint(glance);
+		if (!theirs)
+			throw;
+		throw std::runtime_error(std::string(e.what()) +
+					 "; the other side says: " + *theirs);
+	}
 	control.expect("connected", patience);
 	result.setup = since(begin);
 	if (config.operation == Operation::idle && !options.quiet)
 		std::cerr << config.qps << " connected after " << result.setup << " s" << std::endl;
 
 	Progress progress(options, config);
-	Crew crew(*side, control);
+	Crew crew(*side);
 	auto cpu = cpu_seconds(RUSAGE_SELF);
 	auto start = crew.start();
-	std::optional<std::string> done;
-	Wait wait(*side, crew);
-	while (!done) {
-		try {
-			done = control.hear(glance);
-		} catch (...) {
-			crew.rethrow();
-			throw;
-		}
+	auto done = outcome(control, crew, *side, [&] {
 		result.seconds = since(start);
 		progress.show(result.seconds, side->done());
-		if (!done)
-			wait.look();
-	}
-	auto told = parse_fields(after_word(*done, "done"));
+	});
+	auto told = parse_fields(done);
+	crew.rethrow();
 	crew.join();
 	crew.rethrow();
 	control.say("bye");
