@@ -212,6 +212,11 @@ void Tape::say(bool forward, View bytes, std::size_t most)
 	}
 }
 
+void Tape::acknowledge(bool forward)
+{
+	frames.push_back({forward, next_[forward], 0x10, {}});
+}
+
 void Tape::end(bool forward, uint8_t flags)
 {
 	frames.push_back({forward, next_[forward], flags, {}});

@@ -33,6 +33,8 @@ public:
 	void handshake();
 	/* As one TCP segment, or as several of at most `most` octets. */
 	void say(bool forward, wire::View bytes, std::size_t most = SIZE_MAX);
+	/* An ACK with nothing in it. */
+	void acknowledge(bool forward);
 	void end(bool forward, uint8_t flags = fin);
 	/* To be reordered, doubled, dropped. */
 	std::vector<Frame> frames;

@@ -233,6 +233,40 @@ TEST(Decode, JoinsWithinAnFpdu)
 	EXPECT_TRUE(got.has("terminate qn 2 msn 1"));
 }
 
+/* A side that was only heard to acknowledge has not begun here. */
+TEST(Decode, JoinsInTheMiddleWithAcksBetween)
+{
+	Tape tape;
+	Talk talk(tape);
+
+	for (uint32_t i = 0; i < 4; i++) {
+		talk.say(true, Segment::send(7 + i, text("hello")));
+		tape.acknowledge(false);
+		talk.say(false, Segment::send(3 + i, text("world")));
+		tape.acknowledge(true);
+	}
+	auto got = decode(tape.file());
+	EXPECT_EQ(got.totals.fpdus, 8u) << got.all();
+	EXPECT_EQ(got.count("joined in the middle of a stream"), 2u) << got.all();
+	EXPECT_EQ(got.totals.broken, 0u) << got.all();
+}
+
+/* Of one side the SYN was captured, of the other the stream alone. */
+TEST(Decode, JoinedSideOutlastsTheOthersOddBeginning)
+{
+	Tape tape;
+	Talk talk(tape);
+
+	tape.handshake();
+	tape.frames.erase(tape.frames.begin());
+	talk.say(true, Segment::send(7, text("hello")));
+	tape.say(false, text("what is this?"));
+	talk.say(true, Segment::send(8, text("hello")));
+	talk.say(false, Segment::send(3, text("world")));
+	auto got = decode(tape.file());
+	EXPECT_EQ(got.totals.fpdus, 3u) << got.all();
+}
+
 TEST(Decode, GoesOnBehindAGap)
 {
 	for (bool markers : {false, true}) {

@@ -94,6 +94,7 @@ public:
 	/* Its first octets are no frame, and it began here: no MPA. */
 	bool foreign() const { return foreign_; }
 	const std::optional<MpaFrame> &frame() const { return frame_; }
+	bool joined() const { return joined_; }
 	/* Anything of it was understood. */
 	bool understood() const { return frame_ || joined_; }
 	uint64_t retransmitted() const { return tcp_.retransmitted(); }
@@ -129,6 +130,8 @@ private:
 	std::string name_;
 	TcpStream tcp_;
 	State state_ = State::frame;
+	/* Octets have come. */
+	bool begun_ = false;
 	bool foreign_ = false;
 	std::optional<MpaFrame> frame_;
 	/* Not used yet: a frame, what came before the other side's frame, or where a start is
@@ -148,16 +151,7 @@ private:
 
 void Decoder::Direction::add(const TcpSegment &segment, uint64_t time)
 {
-	bool first = !tcp_.started();
-	auto deliveries = tcp_.add(segment);
-
-	if (first && tcp_.started() && !tcp_.from_start()) {
-		/* A whole frame may follow all the same: the SYN alone was missed. */
-		if (state_ == State::frame && !segment.payload.empty() &&
-		    !(segment.payload.size() >= 16 && is_mpa_key(segment.payload)))
-			start_searching();
-	}
-	for (auto &delivery : deliveries)
+	for (auto &delivery : tcp_.add(segment))
 		deliver(delivery, time);
 }
 
@@ -167,6 +161,14 @@ void Decoder::Direction::deliver(TcpStream::Delivery &delivery, uint64_t time)
 		return;
 	if (delivery.lost)
 		lose(delivery.lost, time);
+	/* Not before there are octets: an ACK says nothing of what will follow. */
+	if (!begun_) {
+		begun_ = true;
+		/* A whole frame may come all the same: the SYN alone was missed. */
+		if (state_ == State::frame && !tcp_.from_start() &&
+		    !(delivery.bytes.size() >= 16 && is_mpa_key(delivery.bytes)))
+			start_searching();
+	}
 	switch (state_) {
 	case State::frame:
 		append(buffer_, delivery.bytes);
@@ -208,7 +210,7 @@ void Decoder::Direction::look_for_frame(uint64_t time)
 {
 	if (!like_mpa(buffer_)) {
 		foreign_ = true;
-		ignore();
+		start_searching();
 		return;
 	}
 	if (buffer_.size() < MpaFrame::header_length)
@@ -573,6 +575,9 @@ private:
 	void foreign()
 	{
 		if (ignored_ || !(forward_.foreign() || backward_.foreign()))
+			return;
+		/* It is iWARP: a start of the other side's stream may be found as well. */
+		if (forward_.joined() || backward_.joined())
 			return;
 		/* One side spoke MPA and the other did not: that is worth a word. */
 		if (forward_.frame() || backward_.frame()) {
