@@ -267,6 +267,29 @@ TEST(Decode, JoinedSideOutlastsTheOthersOddBeginning)
 	EXPECT_EQ(got.totals.fpdus, 3u) << got.all();
 }
 
+/* It takes several FPDUs to be sure, and each may be long and come in pieces. */
+TEST(Decode, JoinsInTheMiddleWithoutCrc)
+{
+	FpduFaults faults;
+
+	faults.crc = FpduFaults::Crc::zero;
+	for (std::size_t length : {1, 300, 60000}) {
+		for (std::size_t most : {100, 1448, 65000}) {
+			SCOPED_TRACE(testing::Message() << length << " " << most);
+			Tape tape;
+			Talk talk(tape);
+			for (uint32_t i = 0; i < 6; i++)
+				talk.say(true, Segment::send(7 + i, Bytes(length, 'a')), most,
+					 faults);
+			auto got = decode(tape.file());
+			EXPECT_TRUE(got.has("this stream does not use CRC")) << got.all();
+			EXPECT_EQ(got.totals.fpdus, 6u) << got.all();
+			EXPECT_EQ(got.totals.broken, 0u) << got.all();
+			EXPECT_EQ(got.totals.octets_skipped, 0u) << got.all();
+		}
+	}
+}
+
 TEST(Decode, GoesOnBehindAGap)
 {
 	for (bool markers : {false, true}) {
@@ -292,6 +315,60 @@ TEST(Decode, OtherProtocolsAreLeftAlone)
 	DecodeOptions options;
 	options.all = true;
 	EXPECT_TRUE(decode(tape.file(), options).has("not iWARP"));
+}
+
+/* Another protocol's stream, whose beginning was not captured. */
+Tape noise(std::size_t segments)
+{
+	std::mt19937_64 random(6);
+	Tape tape;
+
+	for (std::size_t i = 0; i < segments; i++) {
+		Bytes bytes(1448);
+		std::generate(bytes.begin(), bytes.end(),
+			      [&] { return static_cast<uint8_t>(random()); });
+		tape.say(true, bytes);
+	}
+	return tape;
+}
+
+TEST(Decode, WhatIsNoStartIsTriedOnce)
+{
+	auto got = decode(noise(2000).file());
+
+	EXPECT_TRUE(got.lines.empty()) << got.all();
+	EXPECT_GE(got.totals.starts_tried, 2000u);
+	EXPECT_LE(got.totals.starts_tried, 2100u);
+}
+
+TEST(Decode, NoiseIsGivenUp)
+{
+	auto tape = noise(6000);
+	Talk talk(tape);
+	DecodeOptions options;
+
+	talk.say(true, Segment::send(7, text("too late")));
+	EXPECT_TRUE(decode(tape.file()).lines.empty());
+	options.all = true;
+	auto got = decode(tape.file(), options);
+	EXPECT_TRUE(got.has("not iWARP: no FPDU in 8")) << got.all();
+	EXPECT_EQ(got.lines.size(), 1u) << got.all();
+	EXPECT_LT(got.totals.octets_skipped, 9000000u);
+}
+
+/* Neither a joined stream that is lost, nor the other side of one. */
+TEST(Decode, NoiseBesidesIwarpIsNotGivenUp)
+{
+	auto tape = noise(6000);
+	Talk talk(tape);
+
+	talk.say(false, Segment::send(3, text("world")));
+	tape.frames.insert(tape.frames.begin(), tape.frames.back());
+	tape.frames.pop_back();
+	talk.say(true, Segment::send(7, text("hello")));
+	auto got = decode(tape.file());
+	EXPECT_EQ(got.totals.fpdus, 2u) << got.all();
+	EXPECT_EQ(got.totals.octets_skipped, 6000u * 1448) << got.all();
 }
 
 TEST(Decode, RequestWithoutAnMpaAnswer)

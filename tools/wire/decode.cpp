@@ -12,6 +12,8 @@ namespace {
 
 /* Where a stream may begin that is looked for: not more places than this, nor more octets. */
 constexpr std::size_t most_starts = 64, most_searched = 1 << 20;
+/* Octets of a connection in which nothing was found, when it is taken for another protocol's. */
+constexpr uint64_t most_foreign = 8 << 20;
 /* FPDUs in a row that make sense, where no CRC can tell. */
 constexpr unsigned convincing = 4;
 
@@ -97,6 +99,8 @@ public:
 	bool joined() const { return joined_; }
 	/* Anything of it was understood. */
 	bool understood() const { return frame_ || joined_; }
+	/* Octets that were looked through in vain, since anything was found. */
+	uint64_t skipped() const { return skipped_; }
 	uint64_t retransmitted() const { return tcp_.retransmitted(); }
 	uint64_t out_of_order() const { return tcp_.out_of_order(); }
 	void say(uint64_t time, const std::string &text) const
@@ -111,13 +115,22 @@ private:
 		std::size_t length, segments;
 		std::vector<std::string> broken;
 	};
+	/* Where an FPDU may begin; nothing has said yet that none does. */
+	struct Start {
+		/* In the buffer. */
+		std::size_t at;
+		/* What looks like FPDUs there, and their octets. */
+		unsigned seen = 0;
+		std::size_t passed = 0;
+	};
 
 	void deliver(TcpStream::Delivery &delivery, uint64_t time);
 	void look_for_frame(uint64_t time);
 	void read_stream(uint64_t time);
 	void search(uint64_t time);
-	bool join_at(std::size_t start, uint64_t time);
-	std::optional<bool> fits(std::size_t start, bool markers, uint64_t position) const;
+	void join(std::size_t start, uint64_t time);
+	void skip(std::size_t count);
+	std::optional<bool> fits(Start &start, View bytes, bool markers, uint64_t position) const;
 	bool find_markers(uint64_t time);
 	void lose(uint64_t count, uint64_t time);
 	void start_searching();
@@ -137,8 +150,8 @@ private:
 	/* Not used yet: a frame, what came before the other side's frame, or where a start is
 	 * looked for. */
 	Bytes buffer_;
-	/* Offsets in it at which TCP segments begin. */
-	std::vector<std::size_t> starts_;
+	/* At the begin of TCP segments. */
+	std::vector<Start> starts_;
 	/* In the stream. */
 	FpduDecoder fpdus_;
 	StreamChecker checker_;
@@ -189,7 +202,7 @@ void Decoder::Direction::deliver(TcpStream::Delivery &delivery, uint64_t time)
 		break;
 	case State::searching:
 		if (delivery.segment_start)
-			starts_.push_back(buffer_.size());
+			starts_.push_back({buffer_.size()});
 		append(buffer_, delivery.bytes);
 		search(time);
 		break;
@@ -245,8 +258,7 @@ void Decoder::Direction::start_searching()
 	state_ = State::searching;
 	starts_.clear();
 	if (!buffer_.empty())
-		starts_.push_back(0);
-	skipped_ = 0;
+		starts_.push_back({0});
 }
 
 void Decoder::Direction::lose(uint64_t count, uint64_t time)
@@ -258,66 +270,60 @@ void Decoder::Direction::lose(uint64_t count, uint64_t time)
 		buffer_.clear();
 		forget_messages(time);
 	} else if (state_ == State::searching) {
-		position_ += buffer_.size() + count;
-		buffer_.clear();
+		skip(buffer_.size());
+		position_ += count;
 	} else {
 		known_ = false;
 	}
 	start_searching();
 }
 
-/* Whether an FPDU begins here; nothing as long as that cannot be told. */
-std::optional<bool> Decoder::Direction::fits(std::size_t start, bool markers,
+/*
+ * Whether an FPDU begins with these octets, which are those of a start; nothing as long as that
+ * cannot be told.
+ */
+std::optional<bool> Decoder::Direction::fits(Start &start, View bytes, bool markers,
 					     uint64_t position) const
 {
-	FpduDecoder decoder(markers);
-	auto bytes = View(buffer_).subspan(start);
-	/* A whole FPDU and no more is enough, but for one without CRC. */
-	auto some = bytes.first(std::min<std::size_t>(bytes.size(), 4 * 70000));
-
-	decoder.seek(position);
-	decoder.feed(some);
-	for (unsigned seen = 0;; seen++) {
-		auto fpdu = decoder.next();
-		if (!fpdu) {
-			/* Cut off, or a length that means nothing: more octets will tell. */
-			return some.size() >= 70000 ? std::optional(false) : std::nullopt;
-		}
-		if (!plausible(fpdu->ulpdu) || !fpdu->markers_good())
+	owner_.totals_.starts_tried++;
+	for (;;) {
+		auto left = rest(bytes, start.passed);
+		auto at = position + start.passed;
+		/* Most of what is none shows here already, and is not waited for. */
+		auto head = Fpdu::read_head(left, markers, at, Segment::untagged_header);
+		if (head && !plausible(*head))
 			return false;
+		auto fpdu = Fpdu::read(left, markers, at);
+		if (!fpdu)
+			return std::nullopt;
+		if (!fpdu->markers_good())
+			return false;
+		/* A whole FPDU and no more is enough, but for one without CRC. */
 		if (fpdu->crc_good())
 			return true;
 		/* Without CRC there is only what it looks like. */
 		if ((known_ && crc_) || !fpdu->pad_good())
 			return false;
-		if (seen + 1 >= convincing)
+		start.passed += fpdu->wire_length;
+		if (++start.seen >= convincing)
 			return true;
 	}
 }
 
-bool Decoder::Direction::join_at(std::size_t start, uint64_t time)
+void Decoder::Direction::join(std::size_t start, uint64_t time)
 {
-	auto position = position_ + start;
-
-	if (known_) {
-		if (fits(start, markers_, position) != true)
-			return false;
-	} else {
-		if (fits(start, false, 0) != true)
-			return false;
-		markers_ = false;
-		position = 0;
-	}
-	skipped_ += start;
+	skip(start);
 	owner_.totals_.octets_skipped += skipped_;
 	say(time, "joined in the middle of a stream" +
 			  (skipped_ ? ", " + std::to_string(skipped_) + " octets skipped" : ""));
+	skipped_ = 0;
+	markers_ = known_ && markers_;
 	fpdus_ = FpduDecoder(markers_);
-	fpdus_.seek(position);
-	fpdus_.feed(View(buffer_).subspan(start));
+	fpdus_.seek(known_ ? position_ : 0);
+	fpdus_.feed(buffer_);
 	if (!known_) {
 		/* fits() has looked: what has no good CRC here has none at all. */
-		auto first = FpduDecoder(fpdus_).next();
+		auto first = fpdus_.peek();
 		crc_ = !first || first->crc_good();
 		if (!crc_)
 			say(time, "this stream does not use CRC");
@@ -328,32 +334,42 @@ bool Decoder::Direction::join_at(std::size_t start, uint64_t time)
 	buffer_.clear();
 	starts_.clear();
 	state_ = State::stream;
-	return true;
+}
+
+/* Takes octets off the front of what is looked through. */
+void Decoder::Direction::skip(std::size_t count)
+{
+	buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(count));
+	skipped_ += count;
+	position_ += count;
+	for (auto &start : starts_)
+		start.at -= count;
 }
 
 void Decoder::Direction::search(uint64_t time)
 {
-	if (!known_ && buffer_.size() >= 16 && is_mpa_key(buffer_)) {
-		state_ = State::frame;
-		look_for_frame(time);
+	/* The first octets may be a setup frame, or the begin of one. */
+	if (!known_ && !skipped_ && like_mpa(buffer_)) {
+		if (buffer_.size() >= 16) {
+			state_ = State::frame;
+			look_for_frame(time);
+		}
 		return;
 	}
-	for (auto start : starts_) {
-		if (join_at(start, time)) {
+	for (auto start = starts_.begin(); start != starts_.end();) {
+		auto fit = fits(*start, rest(buffer_, start->at), known_ && markers_,
+				known_ ? position_ + start->at : 0);
+		if (fit == true) {
+			join(start->at, time);
 			read_stream(time);
 			return;
 		}
+		start = fit ? starts_.erase(start) : start + 1;
 	}
-	while (starts_.size() > most_starts || buffer_.size() > most_searched) {
-		auto drop = starts_.size() > 1 ? starts_[1] : buffer_.size();
-		buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(drop));
-		skipped_ += drop;
-		position_ += drop;
-		if (!starts_.empty())
-			starts_.erase(starts_.begin());
-		for (auto &start : starts_)
-			start -= drop;
-	}
+	auto first = [this] { return starts_.empty() ? buffer_.size() : starts_.front().at; };
+	while (starts_.size() > most_starts || buffer_.size() - first() > most_searched)
+		starts_.erase(starts_.begin());
+	skip(first());
 }
 
 /*
@@ -362,48 +378,44 @@ void Decoder::Direction::search(uint64_t time)
  */
 bool Decoder::Direction::find_markers(uint64_t time)
 {
-	buffer_ = fpdus_.pending();
+	auto octets = fpdus_.pending();
+
 	for (uint64_t phase = 0; phase < FpduEncoder::marker_interval; phase += 4) {
-		if (fits(0, true, phase) != true)
+		Start start{0};
+		if (fits(start, octets, true, phase) != true)
 			continue;
 		say(time, "this stream has markers");
 		markers_ = true;
 		fpdus_ = FpduDecoder(true);
 		fpdus_.seek(phase);
-		fpdus_.feed(buffer_);
-		buffer_.clear();
+		fpdus_.feed(octets);
 		return true;
 	}
-	buffer_.clear();
 	return false;
 }
 
 void Decoder::Direction::read_stream(uint64_t time)
 {
 	while (state_ == State::stream) {
-		std::optional<FpduDecoder> before;
-		if (!known_)
-			before = fpdus_;
-		auto fpdu = fpdus_.next();
+		auto fpdu = fpdus_.peek();
 		if (!fpdu)
 			return;
 		bool doubtful = crc_ ? !fpdu->crc_good() : !plausible(fpdu->ulpdu);
-		if (before && doubtful) {
-			fpdus_ = *before;
+		if (!known_ && doubtful) {
 			if (!markers_ && find_markers(time))
 				continue;
+			/* Else it makes sense, only the CRC is wrong. */
 			if (!plausible(fpdu->ulpdu)) {
 				say(time, "!lost the stream");
 				owner_.totals_.broken++;
-				buffer_ = before->pending();
+				buffer_ = fpdus_.pending();
 				forget_messages(time);
 				start_searching();
 				starts_.clear();
 				return;
 			}
-			/* It makes sense, only the CRC is wrong. */
-			fpdus_.next();
 		}
+		fpdus_.skip(fpdu->wire_length);
 		show(*fpdu, time);
 	}
 }
@@ -519,6 +531,7 @@ public:
 		here.add(segment, time);
 		both_frames(time);
 		foreign();
+		give_up();
 		if (segment.fin && !ignored_)
 			here.say(time, "FIN");
 		if (segment.rst && !ignored_)
@@ -587,6 +600,26 @@ private:
 		} else if (owner_.options_.all) {
 			forward_.say(time_, "not iWARP");
 		}
+		ignore();
+	}
+
+	void give_up()
+	{
+		auto count = forward_.skipped() + backward_.skipped();
+
+		if (ignored_ || forward_.understood() || backward_.understood() ||
+		    count <= most_foreign)
+			return;
+		if (owner_.options_.all) {
+			forward_.say(time_,
+				     "not iWARP: no FPDU in " + std::to_string(count) + " octets");
+			owner_.totals_.octets_skipped += count;
+		}
+		ignore();
+	}
+
+	void ignore()
+	{
 		forward_.ignore();
 		backward_.ignore();
 		ignored_ = true;

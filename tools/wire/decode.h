@@ -39,6 +39,8 @@ public:
 		/* Rules broken, CRC errors among them. */
 		uint64_t broken = 0, crc_errors = 0;
 		uint64_t octets_missing = 0, octets_skipped = 0;
+		/* How often a place was looked at, whether an FPDU begins there. */
+		uint64_t starts_tried = 0;
 	};
 	const Totals &totals() const { return totals_; }
 

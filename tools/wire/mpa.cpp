@@ -141,35 +141,58 @@ bool Fpdu::markers_good() const
 			   [](const Marker &marker) { return marker.good(); });
 }
 
-std::optional<Fpdu> FpduDecoder::next()
+namespace {
+
+/* A stream's octets in words, without its markers. */
+class Words {
+public:
+	Words(View bytes, bool markers, uint64_t position)
+		: bytes_(bytes), markers_(markers), position_(position), length_at_(position)
+	{
+	}
+
+	/* The next word, behind the marker if one is due; nothing if it has not come yet. */
+	std::optional<View> next()
+	{
+		if (markers_ && (position_ + at_) % FpduEncoder::marker_interval == 0) {
+			if (bytes_.size() - at_ < 8)
+				return std::nullopt;
+			bool first = at_ == 0;
+			found_.push_back(
+				{position_ + at_, get16(bytes_, at_), get16(bytes_, at_ + 2),
+				 static_cast<uint16_t>(first ? 0 : position_ + at_ - length_at_)});
+			at_ += 4;
+			if (first)
+				length_at_ += 4;
+		}
+		if (bytes_.size() - at_ < 4)
+			return std::nullopt;
+		at_ += 4;
+		return bytes_.subspan(at_ - 4, 4);
+	}
+
+	/* Octets that the words and markers so far took. */
+	std::size_t taken() const { return at_; }
+	const std::vector<Marker> &markers() const { return found_; }
+
+private:
+	View bytes_;
+	bool markers_;
+	uint64_t position_, length_at_;
+	std::size_t at_ = 0;
+	std::vector<Marker> found_;
+};
+
+} // namespace
+
+std::optional<Fpdu> Fpdu::read(View bytes, bool markers, uint64_t position)
 {
-	View bytes(buffer_);
+	Words words(bytes, markers, position);
 	Fpdu fpdu;
-	std::size_t at = 0;
-	uint64_t length_at = position_;
 	Bytes body;
 
-	fpdu.position = position_;
-	/* The next word, behind the marker if one is due; nothing if it has not come yet. */
-	auto word = [&]() -> std::optional<View> {
-		if (markers_ && (position_ + at) % FpduEncoder::marker_interval == 0) {
-			if (bytes.size() - at < 8)
-				return std::nullopt;
-			bool first = at == 0;
-			fpdu.markers.push_back(
-				{position_ + at, get16(bytes, at), get16(bytes, at + 2),
-				 static_cast<uint16_t>(first ? 0 : position_ + at - length_at)});
-			at += 4;
-			if (first)
-				length_at += 4;
-		}
-		if (bytes.size() - at < 4)
-			return std::nullopt;
-		at += 4;
-		return bytes.subspan(at - 4, 4);
-	};
-
-	auto first = word();
+	fpdu.position = position;
+	auto first = words.next();
 	if (!first)
 		return std::nullopt;
 	std::size_t length = get16(*first, 0), padded = (2 + length + 3) / 4 * 4;
@@ -178,21 +201,49 @@ std::optional<Fpdu> FpduDecoder::next()
 		return std::nullopt;
 	append(body, *first);
 	while (body.size() < padded) {
-		auto more = word();
+		auto more = words.next();
 		if (!more)
 			return std::nullopt;
 		append(body, *more);
 	}
-	auto crc = word();
+	auto crc = words.next();
 	if (!crc)
 		return std::nullopt;
 	for (int i = 0; i < 4; i++)
 		fpdu.crc |= static_cast<uint32_t>((*crc)[static_cast<std::size_t>(i)]) << 8 * i;
-	fpdu.computed_crc = crc32c(bytes.first(at - 4));
+	fpdu.computed_crc = crc32c(bytes.first(words.taken() - 4));
 	fpdu.ulpdu = copy(part(body, 2, length));
 	fpdu.pad = copy(rest(body, 2 + length));
-	fpdu.wire_length = at;
-	skip(at);
+	fpdu.wire_length = words.taken();
+	fpdu.markers = words.markers();
+	return fpdu;
+}
+
+std::optional<Bytes> Fpdu::read_head(View bytes, bool markers, uint64_t position, std::size_t count)
+{
+	Words words(bytes, markers, position);
+	auto word = words.next();
+	Bytes body;
+
+	if (!word)
+		return std::nullopt;
+	count = std::min<std::size_t>(count, get16(*word, 0));
+	append(body, *word);
+	while (body.size() < 2 + count) {
+		word = words.next();
+		if (!word)
+			return std::nullopt;
+		append(body, *word);
+	}
+	return copy(part(body, 2, count));
+}
+
+std::optional<Fpdu> FpduDecoder::next()
+{
+	auto fpdu = peek();
+
+	if (fpdu)
+		skip(fpdu->wire_length);
 	return fpdu;
 }
 

@@ -100,6 +100,14 @@ struct Fpdu {
 	uint32_t crc = 0, computed_crc = 0;
 	std::vector<Marker> markers;
 
+	/* The one that these octets, at this position of a stream, begin with; nothing if not all
+	 * of it is there. */
+	static std::optional<Fpdu> read(View bytes, bool markers, uint64_t position);
+	/* What its ULPDU begins with: so many octets, or as many as it has; nothing if they are not
+	 * there. */
+	static std::optional<Bytes> read_head(View bytes, bool markers, uint64_t position,
+					      std::size_t count);
+
 	bool crc_good() const { return crc == computed_crc; }
 	bool pad_good() const;
 	bool markers_good() const;
@@ -112,6 +120,8 @@ public:
 	void feed(View bytes) { append(buffer_, bytes); }
 	/* The next FPDU that is there whole. */
 	std::optional<Fpdu> next();
+	/* The same, without taking it. */
+	std::optional<Fpdu> peek() const { return Fpdu::read(buffer_, markers_, position_); }
 	/* What has come and belongs to no FPDU yet. */
 	const Bytes &pending() const { return buffer_; }
 	uint64_t position() const { return position_; }
