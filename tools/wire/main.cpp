@@ -2,10 +2,13 @@
 /* ziw-wire: see ziw-wire(1). */
 #include <netdb.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <sstream>
+#include <system_error>
 
 #include "decode.h"
 #include "script.h"
@@ -22,9 +25,19 @@ public:
 	using std::runtime_error::runtime_error;
 };
 
+/* A line as soon as it is known: someone may be watching. */
+void print(const std::string &line)
+{
+	errno = 0;
+	std::cout << line << std::endl;
+	if (!std::cout)
+		throw std::system_error(errno ? errno : EIO, std::generic_category(),
+					"standard output");
+}
+
 void help()
 {
-	std::cout << R"(ziw-wire decode [OPTION...] FILE
+	print(R"(ziw-wire decode [OPTION...] FILE
 ziw-wire connect [OPTION...] ADDRESS PORT [SCRIPT]
 ziw-wire listen [OPTION...] ADDRESS PORT [SCRIPT]
 
@@ -42,8 +55,8 @@ listen    the same, once a connection has come
   -D, --define N=V     connect, listen: what $N stands for in the script
   -q, --quiet          connect, listen: do not print what goes and comes
 
-Exit code: 0; 1 if something was not as expected; 2 if called wrongly, or a file cannot be read.
-)";
+Exit code: 0; 1 if something was not as expected, or the output cannot be written; 2 if called
+wrongly, or a file cannot be read.)");
 }
 
 /* Options in any place, and what is left. */
@@ -134,8 +147,7 @@ int decode(Arguments &arguments)
 			return exit_usage;
 		}
 	}
-	/* A line as soon as it is known: someone may be watching. */
-	Decoder decoder(options, [](const std::string &line) { std::cout << line << std::endl; });
+	Decoder decoder(options, print);
 	int code = 0;
 	try {
 		CaptureReader reader(name == "-" ? std::cin : file);
@@ -147,11 +159,12 @@ int decode(Arguments &arguments)
 	}
 	decoder.finish();
 	auto &t = decoder.totals();
-	std::cout << "# " << t.packets << " packets, " << t.connections << " connections, "
-		  << t.frames << " MPA frames, " << t.fpdus << " FPDUs, " << t.messages
-		  << " messages; " << t.broken << " rules broken, " << t.crc_errors
-		  << " CRC errors; " << t.octets_missing << " octets missing, " << t.octets_skipped
-		  << " skipped" << std::endl;
+	std::ostringstream sum;
+	sum << "# " << t.packets << " packets, " << t.connections << " connections, " << t.frames
+	    << " MPA frames, " << t.fpdus << " FPDUs, " << t.messages << " messages; " << t.broken
+	    << " rules broken, " << t.crc_errors << " CRC errors; " << t.octets_missing
+	    << " octets missing, " << t.octets_skipped << " skipped";
+	print(sum.str());
 	if (!code && strict && (t.broken || t.octets_missing))
 		code = exit_unexpected;
 	return code;
@@ -180,6 +193,8 @@ int converse(Arguments &arguments, bool passive)
 	std::ifstream file;
 	bool quiet = arguments.flag("-q", "--quiet");
 
+	/* That the other side has closed is something to tell. */
+	std::signal(SIGPIPE, SIG_IGN);
 	if (auto time = arguments.value("-t", "--timeout"))
 		Peer::patience = milliseconds(static_cast<int64_t>(number(*time)));
 	while (auto definition = arguments.value("-D", "--define")) {
@@ -207,7 +222,7 @@ int converse(Arguments &arguments, bool passive)
 			      : Socket::connect(to, length, Peer::patience);
 	Script script(Peer(std::move(socket)), [quiet](const std::string &line) {
 		if (!quiet)
-			std::cout << line << std::endl;
+			print(line);
 	});
 	for (auto &[name, value] : definitions)
 		script.define(name, value);
@@ -221,7 +236,6 @@ int main(int argc, char **argv)
 try {
 	Arguments arguments(argc, argv);
 
-	std::signal(SIGPIPE, SIG_IGN);
 	if (argc == 1 || arguments.flag("-h", "--help")) {
 		help();
 		return argc == 1 ? exit_usage : 0;
