@@ -324,9 +324,10 @@ Decoded decode(const Bytes &file, const DecodeOptions &options)
 int write_seeds(const std::string &directory)
 {
 	unsigned number = 0;
-	auto write = [&](const Bytes &bytes) {
-		std::ofstream file(directory + "/seed-" + std::to_string(number++),
-				   std::ios::binary);
+	auto write = [&](const Bytes &bytes, std::string name = {}) {
+		if (name.empty())
+			name = "seed-" + std::to_string(number++);
+		std::ofstream file(directory + "/" + name, std::ios::binary);
 		file.write(reinterpret_cast<const char *>(bytes.data()),
 			   static_cast<std::streamsize>(bytes.size()));
 	};
@@ -341,5 +342,9 @@ int write_seeds(const std::string &directory)
 	write(example(false).file(Format::pcap_big_endian, Link::cooked));
 	write(example(false).file(Format::pcapng_big_endian, Link::cooked2, true));
 	write(example(false).file(Format::pcap, Link::vlan));
+	/* Ends within a message. */
+	auto unfinished = example(false);
+	unfinished.frames.resize(6);
+	write(unfinished.file(), "unfinished");
 	return 0;
 }

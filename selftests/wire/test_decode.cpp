@@ -303,20 +303,6 @@ TEST(Decode, GoesOnBehindAGap)
 	}
 }
 
-TEST(Decode, OtherProtocolsAreLeftAlone)
-{
-	Tape tape;
-
-	tape.handshake();
-	tape.say(true, text("GET / HTTP/1.1\r\n\r\n"));
-	tape.say(false, text("HTTP/1.1 200 OK\r\n\r\nhello"));
-	tape.end(true);
-	EXPECT_TRUE(decode(tape.file()).lines.empty());
-	DecodeOptions options;
-	options.all = true;
-	EXPECT_TRUE(decode(tape.file(), options).has("not iWARP"));
-}
-
 /* Another protocol's stream, whose beginning was not captured. */
 Tape noise(std::size_t segments)
 {
@@ -330,6 +316,84 @@ Tape noise(std::size_t segments)
 		tape.say(true, bytes);
 	}
 	return tape;
+}
+
+/* All that is told of with an exclamation mark is wrong for --strict. */
+TEST(Decode, WhatIsUnfinishedIsWrong)
+{
+	Tape whole;
+	Talk talk(whole);
+	auto part_of_send = Segment::send(1, text("part"));
+
+	part_of_send.last = false;
+	whole.handshake();
+	MpaFrame request, reply;
+	reply.reply = true;
+	talk.setup(request, reply);
+	talk.say(true, Segment::send(1, text("whole")));
+	EXPECT_FALSE(decode(whole.file()).totals.wrong());
+
+	auto expect = [](const Tape &tape, const std::string &what) {
+		auto got = decode(tape.file());
+		EXPECT_EQ(got.count(what), 1u) << got.all();
+		EXPECT_EQ(got.totals.incomplete, 1u) << got.all();
+		EXPECT_EQ(got.totals.broken, 0u) << got.all();
+		EXPECT_EQ(got.totals.octets_missing, 0u) << got.all();
+		EXPECT_TRUE(got.totals.wrong());
+	};
+	auto tape = whole;
+	tape.frames.back().payload.resize(10);
+	expect(tape, "!10 octets of an FPDU that has no end");
+
+	tape = whole;
+	Talk more(tape);
+	more.say(false, part_of_send);
+	expect(tape, "!the message above has no end");
+
+	/* The reply is not there, nor any other octet of that side. */
+	tape = whole;
+	tape.frames.erase(tape.frames.begin() + 3);
+	expect(tape, "octets that were not read");
+
+	/* Of one side the middle was captured, of the other not enough of it. */
+	tape = whole;
+	tape.frames.erase(tape.frames.begin(), tape.frames.begin() + 4);
+	tape.say(false, Bytes(10, 'x'));
+	expect(tape, "!10 octets in which no FPDU was found");
+
+	/* So much that the reply is not waited for. */
+	tape = Tape();
+	Talk endless(tape);
+	tape.handshake();
+	tape.say(true, request.encode());
+	for (uint32_t i = 1; i < 20; i++)
+		endless.say(true, Segment::send(i, Bytes(60000, 'a')), 60000);
+	expect(tape, "!the other side's MPA frame is missing");
+}
+
+TEST(Decode, OtherProtocolsAreNotWrong)
+{
+	DecodeOptions options;
+
+	options.all = true;
+	auto got = decode(noise(10).file(), options);
+	EXPECT_EQ(got.count("octets in which no FPDU was found"), 1u) << got.all();
+	EXPECT_EQ(got.count("!"), 0u) << got.all();
+	EXPECT_FALSE(got.totals.wrong());
+}
+
+TEST(Decode, OtherProtocolsAreLeftAlone)
+{
+	Tape tape;
+
+	tape.handshake();
+	tape.say(true, text("GET / HTTP/1.1\r\n\r\n"));
+	tape.say(false, text("HTTP/1.1 200 OK\r\n\r\nhello"));
+	tape.end(true);
+	EXPECT_TRUE(decode(tape.file()).lines.empty());
+	DecodeOptions options;
+	options.all = true;
+	EXPECT_TRUE(decode(tape.file(), options).has("not iWARP"));
 }
 
 TEST(Decode, WhatIsNoStartIsTriedOnce)

@@ -89,7 +89,8 @@ public:
 	Direction(Decoder &owner, std::string name) : owner_(owner), name_(std::move(name)) {}
 
 	void add(const TcpSegment &segment, uint64_t time);
-	void finish(uint64_t time);
+	/* iwarp: something of the connection was understood, and the rest of it is amiss. */
+	void finish(uint64_t time, bool iwarp);
 	/* What both setup frames say. */
 	void begin(bool markers, bool crc, uint64_t time);
 	void ignore();
@@ -137,6 +138,7 @@ private:
 	void show(const Fpdu &fpdu, uint64_t time);
 	void show_message(const Message &message, uint64_t time) const;
 	void forget_messages(uint64_t time);
+	void incomplete(uint64_t time, const std::string &text);
 	static std::pair<bool, uint32_t> key_of(const Segment &s);
 
 	Decoder &owner_;
@@ -191,7 +193,7 @@ void Decoder::Direction::deliver(TcpStream::Delivery &delivery, uint64_t time)
 		append(buffer_, delivery.bytes);
 		/* The other side's frame is not there, and does not come. */
 		if (buffer_.size() > most_searched) {
-			say(time, "!the other side's MPA frame is missing");
+			incomplete(time, "the other side's MPA frame is missing");
 			start_searching();
 			search(time);
 		}
@@ -486,27 +488,35 @@ void Decoder::Direction::forget_messages(uint64_t time)
 {
 	for (auto &[key, message] : open_) {
 		show_message(message, time);
-		say(time, "!the message above has no end");
+		incomplete(time, "the message above has no end");
 	}
 	open_.clear();
 }
 
-void Decoder::Direction::finish(uint64_t time)
+void Decoder::Direction::incomplete(uint64_t time, const std::string &text)
+{
+	say(time, "!" + text);
+	owner_.totals_.incomplete++;
+}
+
+void Decoder::Direction::finish(uint64_t time, bool iwarp)
 {
 	for (auto &delivery : tcp_.flush())
 		deliver(delivery, time);
 	forget_messages(time);
 	if (state_ == State::stream && !fpdus_.pending().empty())
-		say(time, "!" + std::to_string(fpdus_.pending().size()) +
-				  " octets of an FPDU that has no end");
+		incomplete(time, std::to_string(fpdus_.pending().size()) +
+					 " octets of an FPDU that has no end");
 	else if ((state_ == State::frame || state_ == State::waiting) && !buffer_.empty())
-		say(time, "!" + std::to_string(buffer_.size()) + " octets that were not read");
+		incomplete(time, std::to_string(buffer_.size()) + " octets that were not read");
 	else if (state_ == State::searching) {
 		auto count = skipped_ + buffer_.size();
 		owner_.totals_.octets_skipped += count;
-		if (count)
-			say(time,
-			    "!" + std::to_string(count) + " octets in which no FPDU was found");
+		auto text = std::to_string(count) + " octets in which no FPDU was found";
+		if (count && iwarp)
+			incomplete(time, text);
+		else if (count)
+			say(time, text);
 	}
 }
 
@@ -548,10 +558,11 @@ public:
 		if (ignored_)
 			return;
 		/* Any connection that was there before the capture may be no iWARP. */
-		if (!forward_.understood() && !backward_.understood() && !owner_.options_.all)
+		bool iwarp = forward_.understood() || backward_.understood();
+		if (!iwarp && !owner_.options_.all)
 			return;
-		forward_.finish(time_);
-		backward_.finish(time_);
+		forward_.finish(time_, iwarp);
+		backward_.finish(time_, iwarp);
 		auto again = forward_.retransmitted() + backward_.retransmitted();
 		auto late = forward_.out_of_order() + backward_.out_of_order();
 		if (again || late || cut_off_)

@@ -38,9 +38,14 @@ public:
 		uint64_t packets = 0, connections = 0, frames = 0, fpdus = 0, messages = 0;
 		/* Rules broken, CRC errors among them. */
 		uint64_t broken = 0, crc_errors = 0;
+		/* FPDUs and messages without an end, octets that could not be read. */
+		uint64_t incomplete = 0;
 		uint64_t octets_missing = 0, octets_skipped = 0;
 		/* How often a place was looked at, whether an FPDU begins there. */
 		uint64_t starts_tried = 0;
+
+		/* Anything was wrong in a conversation, or missing. */
+		bool wrong() const { return broken || incomplete || octets_missing; }
 	};
 	const Totals &totals() const { return totals_; }
 

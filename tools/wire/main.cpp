@@ -162,10 +162,11 @@ int decode(Arguments &arguments)
 	std::ostringstream sum;
 	sum << "# " << t.packets << " packets, " << t.connections << " connections, " << t.frames
 	    << " MPA frames, " << t.fpdus << " FPDUs, " << t.messages << " messages; " << t.broken
-	    << " rules broken, " << t.crc_errors << " CRC errors; " << t.octets_missing
-	    << " octets missing, " << t.octets_skipped << " skipped";
+	    << " rules broken, " << t.crc_errors << " CRC errors; " << t.incomplete
+	    << " incomplete, " << t.octets_missing << " octets missing, " << t.octets_skipped
+	    << " skipped";
 	print(sum.str());
-	if (!code && strict && (t.broken || t.octets_missing))
+	if (!code && strict && t.wrong())
 		code = exit_unexpected;
 	return code;
 }
