@@ -382,6 +382,17 @@ TEST(Decode, OtherProtocolsAreNotWrong)
 	EXPECT_FALSE(got.totals.wrong());
 }
 
+TEST(Decode, OtherProtocolsMayMissOctets)
+{
+	/* More than is held behind a gap. */
+	auto tape = noise(3200);
+
+	tape.frames.erase(tape.frames.begin() + 10);
+	auto got = decode(tape.file());
+	EXPECT_TRUE(got.lines.empty()) << got.all();
+	EXPECT_FALSE(got.totals.wrong());
+}
+
 TEST(Decode, OtherProtocolsAreLeftAlone)
 {
 	Tape tape;

@@ -265,8 +265,11 @@ void Decoder::Direction::start_searching()
 
 void Decoder::Direction::lose(uint64_t count, uint64_t time)
 {
-	owner_.totals_.octets_missing += count;
-	say(time, "!" + std::to_string(count) + " octets are missing from the capture");
+	/* In front of where a stream is joined nothing is missed; and it may be no iWARP. */
+	if (state_ != State::searching || understood()) {
+		owner_.totals_.octets_missing += count;
+		say(time, "!" + std::to_string(count) + " octets are missing from the capture");
+	}
 	if (state_ == State::stream) {
 		position_ = fpdus_.position() + fpdus_.pending().size() + count;
 		buffer_.clear();
