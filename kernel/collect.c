@@ -66,18 +66,17 @@ static void count_sends(struct ziw_conn *conn, u32 n)
 void ziw_conn_collect_work(struct work_struct *work)
 {
 	struct ziw_conn *conn = container_of(work, struct ziw_conn, collect);
+	struct ziw_qp *qp;
 	u32 next;
 
 	conn_lock(conn);
-	/* Who owns the socket may be about to detach the connection. */
-	if (conn->qp && !sock_owned_by_user(conn->sk)) {
-		next = conn->qp->sq.next;
-		ziw_tx_run(conn);
-		/* Without this each would have rung. */
-		count_sends(conn, conn->qp->sq.next - next);
-	} else {
-		ziw_tx_run(conn);
-	}
+	/* Who owns the socket may be about to detach the connection: then it is sent later. */
+	qp = sock_owned_by_user(conn->sk) ? NULL : conn->qp;
+	next = qp ? qp->sq.next : 0;
+	ziw_tx_run(conn);
+	/* Without this each would have rung. */
+	if (qp)
+		count_sends(conn, qp->sq.next - next);
 	conn_unlock(conn);
 	ziw_conn_put(conn);
 }
@@ -251,9 +250,10 @@ static bool leave(struct ziw_conn *conn, u32 busy)
 
 	if (current->prio < MAX_RT_PRIO)
 		return false;
-	if (usecs)
-		poll_begin(conn, usecs);
-	return !usecs && may_collect(conn, busy) && collect(conn);
+	if (!usecs)
+		return may_collect(conn, busy) && collect(conn);
+	poll_begin(conn, usecs);
+	return false;
 }
 
 /**

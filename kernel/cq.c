@@ -402,10 +402,10 @@ int ziw_modify_cq(struct ib_cq *ibcq, u16 count, u16 period)
 }
 
 /**
- * ziw_pre_destroy_cq - verb: a kernel consumer's CQ calls its handler no more
+ * ziw_pre_destroy_cq - verb: the CQ calls its handler no more
  * @ibcq: completion queue, of no QP any more
  *
- * The handler queues a work item of the RDMA core, which cancels that next.
+ * A kernel consumer's queues a work item of the RDMA core, which cancels that next.
  *
  * Context: process.
  * Return: 0.
@@ -431,8 +431,8 @@ int ziw_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct ziw_cq *cq = to_ziw_cq(ibcq);
 
-	hrtimer_cancel(&cq->mod_timer);
-	tasklet_kill(&cq->notify);
+	/* The RDMA core does so before, but for a program's. */
+	ziw_pre_destroy_cq(ibcq);
 	cancel_work_sync(&cq->overflow_work);
 	ziw_ring_free(&cq->ring);
 	atomic_dec(&to_ziw_dev(ibcq->device)->nr_cq);

@@ -394,6 +394,7 @@ static int make_workqueues(void)
 	ziw_wq = alloc_workqueue("ziw", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	ziw_setup_wq = alloc_ordered_workqueue("ziw-setup", WQ_MEM_RECLAIM);
 	ziw_send_wq = alloc_workqueue("ziw-send", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_SYSFS, 0);
+	/* A page of a file system that does not answer takes one of them for as long. */
 	ziw_fault_wq = alloc_workqueue("ziw-fault", WQ_UNBOUND, WQ_MAX_ACTIVE);
 	if (ziw_wq && ziw_setup_wq && ziw_send_wq && ziw_fault_wq)
 		return 0;

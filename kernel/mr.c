@@ -748,6 +748,7 @@ struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 le
 				struct ib_udata *udata)
 {
 	struct ziw_mr *mr = to_ziw_mr(ibmr);
+	bool translate = flags & IB_MR_REREG_TRANS;
 	struct user_memory mem = {};
 	s64 bytes;
 	int err;
@@ -757,18 +758,19 @@ struct ib_mr *ziw_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	/* The RDMA core lets one caller at a time change or end a region. */
 	if (!(flags & IB_MR_REREG_ACCESS))
 		access = mr->access;
-	if (!(flags & IB_MR_REREG_TRANS)) {
+	if (!translate) {
 		start = mr->umem->address;
 		length = mr->length;
 		virt_addr = mr->iova;
 	}
 	err = ziw_mr_check_registration(length, virt_addr, access, NULL);
-	/* What is at this address in a process that has imported the region is something else. */
-	if (!err && !(flags & IB_MR_REREG_TRANS) && needs_writable(mr, access) &&
-	    mr->umem->owning_mm != current->mm)
-		err = -EINVAL;
-	if (!err && (flags & IB_MR_REREG_TRANS || needs_writable(mr, access)))
-		err = pin(&mem, ibmr->device, start, length, access);
+	if (!err && (translate || needs_writable(mr, access))) {
+		/* In a process that has imported the region, something else is at its address. */
+		if (translate || mr->umem->owning_mm == current->mm)
+			err = pin(&mem, ibmr->device, start, length, access);
+		else
+			err = -EINVAL;
+	}
 	if (err)
 		return ERR_PTR(err);
 	bytes = mem.umem ? pinned_bytes(mem.umem) - pinned_bytes(mr->umem) : 0;

@@ -159,6 +159,17 @@ static void cq_overflowed(struct ziw_qp *qp)
 	ziw_qp_fail(qp, IB_EVENT_QP_FATAL);
 }
 
+/* qp->lock held. */
+static void push_cqe(struct ziw_qp *qp, struct ziw_cq *cq, struct ziw_cqe *cqe)
+{
+	if (qp->dying)
+		return;
+	if (cqe->status != IB_WC_SUCCESS)
+		cqe->vendor_err = qp->vendor_err;
+	if (!ziw_cq_push(cq, cqe, &qp->ibqp))
+		cq_overflowed(qp);
+}
+
 /**
  * ziw_qp_complete_recv - add the CQE of a receive
  * @qp: queue pair; qp->lock held
@@ -168,15 +179,10 @@ static void cq_overflowed(struct ziw_qp *qp)
  */
 void ziw_qp_complete_recv(struct ziw_qp *qp, struct ziw_cqe *cqe)
 {
-	if (qp->dying)
-		return;
-	if (cqe->status != IB_WC_SUCCESS)
-		cqe->vendor_err = qp->vendor_err;
 	/* Nobody takes the next one before this one has completed. */
 	if (!qp->srq)
 		cqe->wq_cons = READ_ONCE(qp->rq.ring.index);
-	if (!ziw_cq_push(ziw_recv_cq(qp), cqe, &qp->ibqp))
-		cq_overflowed(qp);
+	push_cqe(qp, ziw_recv_cq(qp), cqe);
 }
 EXPORT_SYMBOL_IF_KUNIT(ziw_qp_complete_recv);
 
@@ -192,14 +198,11 @@ static void complete_send(struct ziw_qp *qp, const struct ziw_sq_track *track,
 		.wq_cons	= qp->sq.ring.index,
 	};
 
-	if (qp->dying || (status == IB_WC_SUCCESS && !(track->flags & ZIW_SQ_SIGNALED)))
+	if (status == IB_WC_SUCCESS && !(track->flags & ZIW_SQ_SIGNALED))
 		return;
-	if (status != IB_WC_SUCCESS)
-		cqe.vendor_err = qp->vendor_err;
 	if (track->flags & ZIW_SQ_MASKED)
 		cqe.flags |= ZIW_CQE_MASKED;
-	if (!ziw_cq_push(ziw_send_cq(qp), &cqe, &qp->ibqp))
-		cq_overflowed(qp);
+	push_cqe(qp, ziw_send_cq(qp), &cqe);
 }
 
 /**

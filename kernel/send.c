@@ -803,8 +803,8 @@ static bool tx_work(struct ziw_conn *conn, u32 *budget)
 
 	if (ret == ZIW_TX_NOMEM)
 		ziw_conn_retry(conn, TX_RETRY_JIFFIES);
-	else if (ret == ZIW_TX_BUILT)
-		ziw_conn_retry(conn, 0);
+	if (ret == ZIW_TX_BUILT)
+		return true;
 	if (ret != ZIW_TX_IDLE || tx->batch.bytes)
 		return false;
 	/* Where somebody looks at the ring all the time, nobody has to ring. */
@@ -860,7 +860,7 @@ void ziw_tx_run(struct ziw_conn *conn)
 	ziw_tx_reap(conn);
 	do {
 		more = tx_work(conn, &budget);
-	} while (more && --budget);
+	} while (more && budget && --budget);
 	if (more)
 		ziw_conn_retry(conn, 0);
 	tx_count(conn);

@@ -10,8 +10,8 @@
  *			FPDUs for the one ziw_qp attached to it
  *	ziw_listener	a listening socket
  *
- * Lock order, outermost first: conn->mutex, socket lock, qp->lock, then one
- * of rq->lock, mr->lock; then cq->lock. Documentation/design.md has the whole
+ * Lock order, outermost first: conn->mutex, socket lock, qp->lock, the CPU's
+ * arena, then one of rq->lock, mr->lock; then cq->lock. Documentation/design.md has the whole
  * picture with the contexts.
  */
 #ifndef ZIW_H
@@ -145,6 +145,7 @@ void ziw_poller_exit(struct ziw_poller *poller);
  * @qps: QP number to struct ziw_qp
  * @requests: number to connection whose request iw_cm was shown; holds a
  *            reference to each
+ * @next_request: where @requests goes on to count; guarded by its lock
  * @params: enum ziw_param; each is read and written as one word, without a lock
  * @stats: counters, per CPU; inspect.h
  * @ends: the connections that ended last; inspect.c

@@ -572,8 +572,7 @@ TEST_F(StrangerTest, AnswersWithAReject)
 	EXPECT_EQ(event.status, -ECONNREFUSED);
 }
 
-/* RFC 5044, 7.1.1 allows 512 bytes; what iw_cm cannot carry is not cut short, and it is a reject.
- */
+/* RFC 5044, 7.1.1 allows 512 bytes; what iw_cm cannot carry is not cut short. */
 TEST_F(StrangerTest, RejectsWithMoreThanFits)
 {
 	for (std::size_t more : {256, 300, 500}) {

@@ -19,8 +19,7 @@ protected:
 		there.emplace(b.pd(), 64);
 	}
 
-	/* count sends from a to b with ids from first on; b has completed them when this returns.
-	 */
+	/* count sends from a to b with ids from first on; b has completed them by the end. */
 	void send(uint64_t first, unsigned count)
 	{
 		for (uint64_t id = first; id < first + count; id++) {

@@ -65,47 +65,49 @@ void prepare(int fd)
 	set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, patience.count(), "TCP_USER_TIMEOUT");
 }
 
-Fd listen_on(const std::vector<Address> &addresses)
+namespace {
+
+/* A socket for the first address that use() takes: it returns 0, or an error number. */
+Fd first_usable(const std::vector<Address> &addresses, const std::string &what, auto use)
 {
 	int error = EINVAL;
 
 	for (auto &address : addresses) {
 		/* getaddrinfo() names IPv6 addresses where the kernel has no IPv6. */
 		Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-		if (!fd) {
-			error = errno;
-			continue;
-		}
-		set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
-		if (address.storage.ss_family == AF_INET6)
-			set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0, "IPV6_V6ONLY");
-		if (!bind(fd.get(), address.get(), address.length) && !listen(fd.get(), 1024))
+		error = fd ? use(fd.get(), address) : errno;
+		if (!error)
 			return fd;
-		error = errno;
-		/* Whoever has the port there would get some of the clients. */
-		if (error == EADDRINUSE)
-			break;
 	}
-	fail("cannot listen on port " + std::to_string(addresses.empty() ? 0 : addresses[0].port()),
-	     error);
+	fail(what, error);
+}
+
+} // namespace
+
+Fd listen_on(const std::vector<Address> &addresses)
+{
+	auto what = "cannot listen on port " +
+		    std::to_string(addresses.empty() ? 0 : addresses[0].port());
+
+	return first_usable(addresses, what, [&](int fd, const Address &address) {
+		set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR");
+		if (address.storage.ss_family == AF_INET6)
+			set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0, "IPV6_V6ONLY");
+		if (!bind(fd, address.get(), address.length) && !listen(fd, 1024))
+			return 0;
+		/* Whoever has the port there would get some of the clients. */
+		if (errno == EADDRINUSE)
+			fail(what, EADDRINUSE);
+		return errno;
+	});
 }
 
 Fd connect_to(const std::vector<Address> &addresses, const std::string &what)
 {
-	int error = EINVAL;
-
-	for (auto &address : addresses) {
-		Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-		if (!fd) {
-			error = errno;
-			continue;
-		}
-		prepare(fd.get());
-		if (!connect(fd.get(), address.get(), address.length))
-			return fd;
-		error = errno;
-	}
-	fail(what, error);
+	return first_usable(addresses, what, [](int fd, const Address &address) {
+		prepare(fd);
+		return connect(fd, address.get(), address.length) ? errno : 0;
+	});
 }
 
 Address local_address(int fd)
